@@ -18,8 +18,8 @@ use std::{
 };
 
 use dependency_watchdog::{
-    api::{CheckResult, CheckRole, CheckStatus, CheckType, HealthCheck, MAX_OUTPUT},
-    checks::{CheckMetrics, Checks, Outcome, Runner, SharedSpread, Trigger, outcome::Said},
+    api::{CheckResult, CheckRole, CheckType, HealthCheck, MAX_OUTPUT},
+    checks::{CheckMetrics, Checks, Outcome, Runner, outcome::Said},
 };
 use futures::{FutureExt as _, SinkExt as _};
 use rstest::rstest;
@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use support::{
     Activity, Clock, Target, api, check, ended, exit, gone, http, once, run, runner, tls,
 };
-use tokio::{io::AsyncWriteExt as _, net::TcpListener, time::Instant};
+use tokio::{io::AsyncWriteExt as _, net::TcpListener};
 use tokio_tungstenite::tungstenite::Message;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -433,14 +433,8 @@ impl World {
     }
 }
 
-/// Of one cluster alone.
 fn checks_of(runner: Runner) -> Checks {
-    Checks::new("shoot--a".into(), runner, SharedSpread::default())
-}
-
-/// What the Triggers have come to, while the API server answers.
-fn triggers(checks: &Checks) -> Trigger {
-    checks.trigger(Some(Instant::now()))
+    Checks::new("shoot--a".into(), runner)
 }
 
 use CheckResult::{Failing, Passing, Unknown};
@@ -451,17 +445,14 @@ fn results_follow_what_is_checked() {
         let mut world = World::new().await;
         assert_eq!(world.checks.statuses(), []);
         let gate = world.check("g", CheckRole::Gate, json!({"failureThreshold": 5}));
-        let trigger = world.check("t", CheckRole::Trigger, json!({"failureThreshold": 2}));
-        world.checks.adopt(&"p".into(), &Arc::from([gate, trigger]));
+        let other = world.check("o", CheckRole::Observe, json!({"failureThreshold": 2}));
+        world.checks.adopt(&"p".into(), &Arc::from([gate, other]));
         assert_eq!(world.results(), [Unknown, Unknown]);
         let waits = "the Gate g tells nothing: it has not been run yet";
         assert_eq!(world.checks.gate().as_deref(), Some(waits));
-        let why = "the Trigger t tells nothing: it has not been run yet".to_owned();
-        assert_eq!(triggers(&world.checks), Trigger::Unknown { why });
 
         world.are([Passing, Passing]).await;
         assert_eq!(world.checks.gate(), None);
-        assert_eq!(triggers(&world.checks), Trigger::None);
         let statuses = world.checks.statuses();
         assert_eq!(statuses[0].name, "g");
         assert_eq!(statuses[0].role, Some(CheckRole::Gate));
@@ -471,13 +462,6 @@ fn results_follow_what_is_checked() {
 
         world.answer(500);
         world.are([Passing, Failing]).await;
-        let Trigger::Failing { why, until } = triggers(&world.checks) else {
-            panic!();
-        };
-        assert_eq!(why, "the Trigger t fails: the server answered 500");
-        // A period, a timeout and a little more after its last run.
-        let rest = until - Instant::now();
-        assert!(rest > 15 * SECOND && rest <= 16 * SECOND, "{rest:?}");
         let message = world.checks.statuses()[0].message.clone().unwrap();
         assert!(
             message.ends_with("of 5 times: the server answered 500"),
@@ -494,92 +478,9 @@ fn results_follow_what_is_checked() {
         let asked = world.asked();
         world.checks.stop();
         assert_eq!(world.checks.statuses(), []);
-        assert_eq!(
-            (world.checks.gate(), triggers(&world.checks)),
-            (None, Trigger::None)
-        );
+        assert_eq!(world.checks.gate(), None);
         world.clock.pass(30 * SECOND).await;
         assert_eq!(world.asked(), asked);
-    });
-}
-
-/// One that never passed may not be able to: its port may be wrong, or nothing let through to it.
-#[test]
-fn a_trigger_counts_once_it_has_passed() {
-    run(async {
-        let mut world = World::new().await;
-        world.answer(500);
-        let trigger = world.check("t", CheckRole::Trigger, json!({"failureThreshold": 1}));
-        world
-            .checks
-            .adopt(&"p".into(), &Arc::from([trigger.clone()]));
-        world.clock.pass(11 * SECOND).await;
-        let why =
-            "the Trigger t tells nothing: it has not passed since it was set up, so that its \
-                   failure is taken for no outage: the server answered 500"
-                .to_owned();
-        assert_eq!(triggers(&world.checks), Trigger::Unknown { why });
-        assert_eq!(world.results(), [Unknown]);
-        let fails = |checks: &Checks| matches!(triggers(checks), Trigger::Failing { .. });
-        world.answer(200);
-        world.clock.pass(11 * SECOND).await;
-        assert_eq!(triggers(&world.checks), Trigger::None);
-        world.answer(500);
-        // It waits one period, in which others show whether they fail.
-        world.clock.pass(21 * SECOND).await;
-        assert!(fails(&world.checks));
-        // Set up otherwise, it may not be able to.
-        let other = HealthCheck {
-            timeout_seconds: 2,
-            ..trigger
-        };
-        world.checks.adopt(&"p".into(), &Arc::from([other]));
-        world.clock.pass(21 * SECOND).await;
-        assert!(!fails(&world.checks));
-    });
-}
-
-/// What an earlier run has left tells that it has passed.
-#[rstest]
-#[case::passed(Passing, CheckRole::Trigger, None, true)]
-#[case::passed_before_it_was_a_trigger(Passing, CheckRole::Observe, None, true)]
-#[case::tolerated(Passing, CheckRole::Trigger, Some("had not ended"), false)]
-#[case::failed_as_a_trigger(Failing, CheckRole::Trigger, Some("no"), true)]
-#[case::failed_before_it_was_a_trigger(Failing, CheckRole::Observe, Some("no"), false)]
-#[case::unknown(Unknown, CheckRole::Trigger, Some("no"), false)]
-fn what_is_recalled_of_a_trigger(
-    #[case] result: CheckResult,
-    #[case] role: CheckRole,
-    #[case] message: Option<&'static str>,
-    #[case] expected: bool,
-) {
-    run(async move {
-        let mut world = World::new().await;
-        world.answer(500);
-        let trigger = |timeout| {
-            let fields = json!({"failureThreshold": 1, "timeoutSeconds": timeout});
-            world.check("t", CheckRole::Trigger, fields)
-        };
-        let (trigger, other) = (trigger(1), trigger(2));
-        for (before, expected) in [(&trigger, expected), (&other, false)] {
-            world
-                .checks
-                .adopt(&"p".into(), &Arc::from([before.clone()]));
-            let recalled = CheckStatus {
-                role: Some(role),
-                result,
-                message: message.map(str::to_owned),
-                ..world.checks.statuses().remove(0)
-            };
-            let runner = runner(None, "", CheckMetrics::default());
-            world.checks = checks_of(runner).recalling(&[recalled]);
-            world
-                .checks
-                .adopt(&"p".into(), &Arc::from([trigger.clone()]));
-            world.clock.pass(21 * SECOND).await;
-            let fails = matches!(triggers(&world.checks), Trigger::Failing { .. });
-            assert_eq!(fails, expected, "{before:?}");
-        }
     });
 }
 
@@ -612,95 +513,22 @@ fn a_check_that_is_stopped_leaves_no_connection() {
     });
 }
 
-/// What fails counts for no longer than it can be known.
+/// What is known counts for a period, a timeout and a little more after its last run.
 #[test]
 fn what_is_not_run_any_more_tells_nothing() {
     run(async {
         let mut world = World::new().await;
-        let trigger = world.check("t", CheckRole::Trigger, json!({"failureThreshold": 1}));
-        world.checks.adopt(&"p".into(), &Arc::from([trigger]));
-        world.clock.pass(11 * SECOND).await;
-        world.answer(500);
-        world.clock.pass(21 * SECOND).await;
-        let Trigger::Failing { until, .. } = triggers(&world.checks) else {
-            panic!();
-        };
+        let gate = world.check("g", CheckRole::Gate, json!({}));
+        world.checks.adopt(&"p".into(), &Arc::from([gate]));
+        let passes = || (world.results() == [Passing]).then_some(());
+        world.clock.until("it passes", passes).await;
         // Time passes, and nothing is run, as when the process stands still.
-        tokio::time::advance(until - Instant::now()).await;
-        assert!(matches!(triggers(&world.checks), Trigger::Failing { .. }));
-        tokio::time::advance(Duration::from_millis(1)).await;
-        let why = "the Trigger t tells nothing: its next run is overdue".to_owned();
-        assert_eq!(triggers(&world.checks), Trigger::Unknown { why });
+        tokio::time::advance(16 * SECOND + Duration::from_millis(1)).await;
+        let why = "the Gate g tells nothing: its next run is overdue";
+        assert_eq!(world.checks.gate().as_deref(), Some(why));
         assert_eq!(world.results(), [Unknown]);
         world.clock.pass(SECOND).await;
-        assert_eq!(world.results(), [Failing]);
-    });
-}
-
-/// Until others have had a period to show whether they fail, also those of another policy that it goes to;
-/// and until the API server has answered.
-#[test]
-fn a_trigger_is_held_at_first() {
-    run(async {
-        let mut world = World::new().await;
-        let trigger = world.check("t", CheckRole::Trigger, json!({"failureThreshold": 1}));
-        let trigger: Arc<[HealthCheck]> = Arc::from([trigger]);
-        world.checks.adopt(&"p".into(), &trigger);
-        world.clock.pass(11 * SECOND).await;
-        world.answer(500);
-        let before = Instant::now() - SECOND;
-        let held = |checks: &Checks| matches!(triggers(checks), Trigger::Held { .. });
-        let fails = || held(&world.checks).then_some(());
-        world.clock.until("it fails", fails).await;
-        let failed = Instant::now();
-        let acted_on = || (!held(&world.checks)).then_some(());
-        world.clock.until("it is acted on", acted_on).await;
-        assert_eq!(failed.elapsed(), 10 * SECOND);
-
-        world.checks.adopt(&"q".into(), &trigger);
-        assert!(held(&world.checks));
-        world.clock.pass(10 * SECOND).await;
-        assert!(!held(&world.checks));
-        for answered in [None, Some(before)] {
-            let Trigger::Held {
-                why,
-                hold,
-                widespread,
-            } = world.checks.trigger(answered)
-            else {
-                panic!();
-            };
-            assert_eq!(why, "the Trigger t fails: the server answered 500");
-            assert!(
-                hold.contains("no list of leases since the check t began"),
-                "{hold}"
-            );
-            assert!(!widespread);
-        }
-    });
-}
-
-/// One that is held does not keep another from being acted on.
-#[test]
-fn of_two_triggers_one_is_held() {
-    run(async {
-        let mut world = World::new().await;
-        let trigger = |name: &str, period: i32| {
-            let fields = json!({"failureThreshold": 1, "periodSeconds": period});
-            world.check(name, CheckRole::Trigger, fields)
-        };
-        let both = [trigger("slow", 60), trigger("quick", 1)];
-        world.checks.adopt(&"p".into(), &Arc::from(both));
-        world.are([Passing, Passing]).await;
-        world.answer(500);
-        world.are([Failing, Failing]).await;
-        world.clock.pass(2 * SECOND).await;
-        let Trigger::Failing { why, until } = triggers(&world.checks) else {
-            panic!();
-        };
-        assert!(why.starts_with("the Trigger quick fails"), "{why}");
-        // Of the other nothing counts.
-        assert!(until < Instant::now() + 60 * SECOND);
+        assert_eq!(world.checks.gate(), None);
     });
 }
 
@@ -780,9 +608,8 @@ fn whoever_waits_is_told_of_changes() {
         world.answer(404);
         world.clock.pass(11 * SECOND).await;
         assert_eq!(world.checks.changed().now_or_never(), Some(()));
-        // Each failure that follows is as good as the first.
-        world.clock.pass(11 * SECOND).await;
-        assert_eq!(world.checks.changed().now_or_never(), Some(()));
+        world.clock.pass(30 * SECOND).await;
+        assert_eq!(world.checks.changed().now_or_never(), None);
     });
 }
 
@@ -861,7 +688,7 @@ fn a_command_that_hangs_is_run_ever_more_rarely() {
             timeout_seconds: 1,
             ..command()
         };
-        checks.adopt(&"p".into(), &Arc::from([gate.clone()]));
+        checks.adopt(&"p".into(), &Arc::from([gate]));
         let result = || checks.statuses().remove(0).result;
         let is = |result: CheckResult| {
             let status = checks.statuses().remove(0);
@@ -897,19 +724,5 @@ fn a_command_that_hangs_is_run_ever_more_rarely() {
         let before = runs.load(Ordering::SeqCst);
         clock.pass(60 * SECOND).await;
         assert!(runs.load(Ordering::SeqCst) - before >= 5);
-        // As a Trigger it decides, so it is run at its usual pace, and fails without a gap.
-        let trigger = HealthCheck {
-            role: CheckRole::Trigger,
-            ..gate
-        };
-        checks.adopt(&"p".into(), &Arc::from([trigger]));
-        hangs.store(1, Ordering::SeqCst);
-        clock.pass(60 * SECOND).await;
-        let before = runs.load(Ordering::SeqCst);
-        for _ in 0..30 {
-            clock.pass(10 * SECOND).await;
-            assert_eq!(checks.statuses().remove(0).result, Failing);
-        }
-        assert!(runs.load(Ordering::SeqCst) - before >= 29);
     });
 }

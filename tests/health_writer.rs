@@ -695,7 +695,6 @@ fn checked(result: CheckResult, since: Option<i64>) -> ClusterReport {
             name: "readyz".to_owned(),
             role: Some(CheckRole::Gate),
             r#type: CheckType::HttpGet,
-            hash: None,
             result,
             since: since.map(|second| Time(Timestamp::from_second(second).unwrap())),
             message: None,

@@ -9,16 +9,7 @@
 
 mod support;
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
 use dependency_watchdog::{
     prober::{
@@ -34,8 +25,8 @@ use dependency_watchdog::{
 use rstest::rstest;
 use serde_json::{Value, json};
 use support::{
-    DEPENDENTS, DOWN, Exposition, Failure, Garden, LONG, Read, Target, World, change_policy, http,
-    put_pod, put_slice, weed_policy,
+    DEPENDENTS, DOWN, Exposition, Failure, Garden, LONG, Read, World, change_policy, put_pod,
+    put_slice, weed_policy,
 };
 use tokio::runtime::Handle;
 
@@ -210,7 +201,6 @@ async fn a_run_is_counted_as_it_was() {
         "overdue_clusters",
         "owed_dependents",
         "widespread_outage_clusters",
-        "widespread_trigger_clusters",
         "status_writes_in_flight",
         "status_writes_due",
     ] {
@@ -272,39 +262,6 @@ async fn a_run_is_counted_as_it_was() {
         assert_eq!(shown.labels(name), labels, "{name}");
     }
     assert!(shown.0.len() >= run.registry.descriptions().len() - 1);
-}
-
-/// An alert stands on it.
-#[tokio::test]
-async fn clusters_whose_trigger_is_held_are_counted() {
-    let mut run = Run::new(&["a", "b", "c", "d"]).await;
-    let fails = Arc::new(AtomicBool::new(false));
-    let shared = fails.clone();
-    let target = Target::start(&run.world.activity, move |stream| {
-        let status = if shared.load(Ordering::SeqCst) {
-            500
-        } else {
-            200
-        };
-        let answer = format!("HTTP/1.1 {status} It\r\nContent-Length: 0\r\n\r\n");
-        http(stream, move |_| answer.clone())
-    })
-    .await;
-    support::change_policy(&run.world, "p", |policy| {
-        policy["spec"]["checks"] = json!([{
-            "name": "etcd", "role": "Trigger", "periodSeconds": 1, "failureThreshold": 1,
-            "httpGet": {"service": "s", "port": target.address.port()},
-        }]);
-    });
-    run.world.start();
-    run.world.clock.pass(LONG).await;
-    assert_eq!(run.value("widespread_trigger_clusters", &[]).await, 0.0);
-    fails.store(true, Ordering::SeqCst);
-    run.world.clock.pass(LONG).await;
-    assert_eq!(run.value("widespread_trigger_clusters", &[]).await, 4.0);
-    fails.store(false, Ordering::SeqCst);
-    run.world.clock.pass(LONG).await;
-    assert_eq!(run.value("widespread_trigger_clusters", &[]).await, 0.0);
 }
 
 /// A failure that is met again and again is one of each kind that is counted.

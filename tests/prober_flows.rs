@@ -57,11 +57,14 @@ fn what_an_operator_did_that_ended_is_told_by_the_next() {
         stage.act(Aim::Protect).await;
         stage.protector = new_protector("a", &Scaler::new(stage.seed.unlimited()), None);
         stage.protector.learn(selected(&stage.settings));
-        outage(&mut stage.protector, "silent", EVER);
+        outage(&mut stage.protector, 5, EVER);
         stage.follow().await;
         let last = stage.protector.last_action().unwrap();
         assert_eq!(last.action, Action::ScaledDown);
-        assert_eq!(last.message, "found scaled to zero: first; silent");
+        assert_eq!(
+            last.message,
+            "found scaled to zero: first; 5 of 5 node leases that count were expired"
+        );
     });
 }
 
@@ -89,14 +92,14 @@ fn what_an_operator_told_is_neither_lost_nor_claimed_by_the_next() {
             ..ClusterHealthStatus::default()
         };
         stage.protector = protector(&stage.seed, &stage.settings, Some(&known));
-        outage(&mut stage.protector, "5 of 5", EVER);
+        outage(&mut stage.protector, 5, EVER);
         stage.follow().await;
         let told = |stage: &Stage| {
             let last = stage.protector.last_action().unwrap();
             (last.action, last.message.clone())
         };
         let message = "scaled to zero: first; 3 of 5; then found scaled to zero: second; scaled to \
-                       zero: third; 5 of 5";
+                       zero: third; 5 of 5 node leases that count were expired";
         assert_eq!(told(&stage), (Action::ScaledDown, message.to_owned()));
         // People restore all of it by hand; of the next protection is told what is done in it.
         for name in names {
@@ -108,9 +111,10 @@ fn what_an_operator_told_is_neither_lost_nor_claimed_by_the_next() {
         }
         stage.act(Aim::Restore).await;
         assert_eq!(told(&stage), (Action::ScaledDown, message.to_owned()));
-        outage(&mut stage.protector, "4 of 5", EVER);
+        outage(&mut stage.protector, 4, EVER);
         stage.follow().await;
-        let message = "scaled to zero: third; 4 of 5".to_owned();
+        let message =
+            "scaled to zero: third; 4 of 5 node leases that count were expired".to_owned();
         assert_eq!(told(&stage), (Action::ScaledDown, message));
     });
 }
@@ -120,7 +124,7 @@ fn what_an_operator_told_is_neither_lost_nor_claimed_by_the_next() {
 fn nothing_is_scaled_on_a_verdict_that_is_too_old() {
     run(async {
         let mut stage = Stage::new(&[info("Deployment", "first", 0), delayed("second", 20)]);
-        outage(&mut stage.protector, "", Duration::from_secs(15));
+        outage(&mut stage.protector, 5, Duration::from_secs(15));
         stage.follow().await;
         assert_eq!(stage.written(), ["first"], "the second is due after 20 s");
         assert_eq!(
@@ -128,9 +132,9 @@ fn nothing_is_scaled_on_a_verdict_that_is_too_old() {
             Protection::ScalingDown
         );
         // One that is renewed in time carries on.
-        outage(&mut stage.protector, "", Duration::from_secs(15));
+        outage(&mut stage.protector, 5, Duration::from_secs(15));
         stage.advance(Duration::from_secs(10)).await;
-        outage(&mut stage.protector, "", Duration::from_secs(15));
+        outage(&mut stage.protector, 5, Duration::from_secs(15));
         stage.follow().await;
         assert_eq!(stage.written(), ["first", "second"]);
         assert_eq!(stage.protector.machine().protection(), Protection::Active);
@@ -752,7 +756,7 @@ async fn queued(seconds: u64) -> Stage {
     let seed = Seed::new(client, budget);
     stage.protector = new_protector("a", &Scaler::new(seed), None);
     stage.protector.learn(selected(&stage.settings));
-    outage(&mut stage.protector, "", Duration::from_secs(seconds));
+    outage(&mut stage.protector, 5, Duration::from_secs(seconds));
     stage.advance(Duration::from_secs(1)).await;
     assert_eq!(
         stage.seed.briefs(),

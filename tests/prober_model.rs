@@ -200,7 +200,7 @@ fn evidence_ages(#[case] parts: &[Part], #[case] budget: Budget) {
     holds("evidence ages", bounds(parts, budget));
 }
 
-/// Triggers fire, and Gates do not pass.
+/// Gates do not pass.
 #[rstest]
 #[case::short(&ONE, Budget { turns: 2, ends: 1, ..NONE })]
 #[ignore = "deep: make model"]

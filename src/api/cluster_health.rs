@@ -123,12 +123,6 @@ pub struct CheckStatus {
     /// How it is done: Exec, HttpGet, TcpSocket or ApiService.
     pub r#type: CheckType,
 
-    /// A hash of how it was set up, but for its role; absent for a provider of metrics. What it has
-    /// come to is about no other.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 16))]
-    pub hash: Option<String>,
-
     /// What it has come to: Unknown, Passing or Failing.
     pub result: CheckResult,
 
@@ -136,7 +130,7 @@ pub struct CheckStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
 
-    /// Why it fails or is unknown, with the end of its output. At most 512 characters.
+    /// Why it fails or is unknown. At most 512 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = MAX_OUTPUT))]
     pub message: Option<String>,

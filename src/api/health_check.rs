@@ -27,9 +27,6 @@ pub enum CheckRole {
     Observe,
     /// It must pass before anything is scaled up again.
     Gate,
-    /// Its failure, once it has passed, is an outage, whatever the leases say, unless it fails in many
-    /// clusters at the same time.
-    Trigger,
 }
 
 /// A check of each cluster of the policy, by the fields, defaults and limits of the probes of a
@@ -44,9 +41,7 @@ pub struct HealthCheck {
     #[garde(custom(check_label))]
     pub name: String,
 
-    /// Observe: its result is reported, no more. Gate: it must pass before anything is scaled up
-    /// again. Trigger: its failure, once it has passed, is an outage, whatever the leases say, unless
-    /// it fails in many clusters at the same time.
+    /// Observe: its result is reported, no more. Gate: it must pass before anything is scaled up again.
     #[serde(default)]
     #[garde(skip)]
     pub role: CheckRole,

@@ -30,7 +30,7 @@ pub struct MaxProtection {
     pub after: Duration,
 
     /// Report: it is reported then, instead of after the time that the operator is run with. Restore: what was scaled
-    /// down is given back, unless a Trigger fails or a Gate does not pass.
+    /// down is given back, unless a Gate does not pass.
     #[garde(skip)]
     pub then: MaxProtectionAction,
 }

@@ -52,7 +52,7 @@ pub(crate) use probe_policy::MODE_MESSAGE;
 pub use probe_policy::{
     ClusterCounts, FINALIZER, MAX_PROTECTED_NAMES, ProbePolicy, ProbePolicySpec, ProbePolicyStatus,
 };
-pub use reason::{OUTAGE, TRIGGER_FAILED, is_outage};
+pub use reason::OUTAGE;
 pub(crate) use selector::{
     KEY_MESSAGE, VALUE_MESSAGE, is_dns_subdomain, is_label_key, is_label_value,
 };

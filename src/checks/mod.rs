@@ -2,11 +2,9 @@
 //! connection over TCP, each with a timeout that is a failure.
 //!
 //! [`Checks`] runs those of one cluster and says what they have come to; what hangs on that is for
-//! others to decide. All clusters share one [`Runner`], which bounds how many run at once, and one
-//! [`SharedSpread`], which counts in how many a check fails. Pure are [`tally`] (how many in a row make a
-//! result), [`spread`] (when a Trigger fails in too many clusters to be acted on), [`pods`] (which pod is
-//! taken), [`cuts`] (how often a command that hangs is run)
-//! and [`gates`].
+//! others to decide. All clusters share one [`Runner`], which bounds how many run at once. Pure are
+//! [`tally`] (how many in a row make a result), [`pods`] (which pod is taken), [`cuts`] (how often a
+//! command that hangs is run) and [`gates`].
 //!
 //! A run has one of three ends. It passes, it fails, or it could not be made, which is no evidence
 //! for either: no such pod, no right, a name that does not resolve, no sockets left. What is slow is
@@ -23,8 +21,6 @@ pub mod resolve;
 pub mod run;
 pub mod runner;
 mod running;
-mod setup;
-pub mod spread;
 pub mod tally;
 pub mod tcp;
 mod tls;
@@ -34,7 +30,6 @@ pub use cuts::Cuts;
 pub use gates::{FeatureGates, GateError};
 pub use metrics::CheckMetrics;
 pub use outcome::Outcome;
-pub use run::{CheckResults, Checks, Tolerated, Trigger};
+pub use run::{Checks, Tolerated};
 pub use runner::{Run, Runner};
-pub use spread::SharedSpread;
 pub use tally::{Tally, Thresholds};

@@ -1,7 +1,6 @@
 //! One check that runs again and again, and what it has come to.
 
 use std::{
-    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -15,14 +14,12 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     cuts::{Cuts, Wait},
-    outcome::{Outcome, Said},
+    outcome::Outcome,
     runner::{Runner, kind},
-    spread::{Member, TriggerHold},
     tally::Tally,
 };
 use crate::{
-    api::{CheckResult, CheckRole, CheckStatus, HealthCheck, MAX_OUTPUT},
-    runtime::timer::until,
+    api::{CheckResult, CheckStatus, HealthCheck, MAX_OUTPUT},
     util::text::clean,
 };
 
@@ -38,29 +35,19 @@ const TELL: Duration = Duration::from_secs(3600);
 /// A check, and the task that runs it.
 pub(super) struct Running {
     pub(super) check: HealthCheck,
-    /// Of how it is set up.
-    pub(super) hash: Arc<str>,
     state: Arc<Mutex<State>>,
     _task: AbortOnDropHandle<()>,
 }
 
 /// What is known of it.
-pub(super) struct State {
-    role: CheckRole,
+struct State {
     /// Of the policy that asks for it.
     runner: Runner,
-    /// One of the clusters of the policy that have it.
-    member: Member,
     tally: Tally,
-    /// It has passed with its present settings. Until then it may be unable to: its port may be wrong, or a
-    /// NetworkPolicy may block it.
-    has_passed: bool,
     /// Since when it has come to what it has come to.
     since: Option<Timestamp>,
     /// Until when it counts for something.
     fresh_until: Option<Instant>,
-    /// Until when the last run that said whether it fails counts for the spread.
-    said_until: Option<Instant>,
     /// What the next run in the same container waits for.
     wait: Option<Wait>,
     tolerated: Option<Duration>,
@@ -71,16 +58,21 @@ impl Running {
     /// Runs it from now on, for as long as this lives.
     pub(super) fn start(
         check: HealthCheck,
-        hash: Arc<str>,
-        state: State,
+        runner: Runner,
         (cluster, news): (Arc<str>, Arc<Notify>),
     ) -> Self {
-        let role = check.role;
-        let state = Arc::new(Mutex::new(State { role, ..state }));
+        let state = Arc::new(Mutex::new(State {
+            runner,
+            tally: Tally::new(&check),
+            since: None,
+            fresh_until: None,
+            wait: None,
+            tolerated: None,
+            told: None,
+        }));
         let runs = repeat(check.clone(), cluster, state.clone(), news);
         Self {
             check,
-            hash,
             state,
             _task: AbortOnDropHandle::new(tokio::spawn(runs)),
         }
@@ -88,40 +80,25 @@ impl Running {
 
     /// The same, although the check has another role now.
     pub(super) fn with(self, check: HealthCheck) -> Self {
-        self.lock().role = check.role;
         Self { check, ..self }
     }
 
     /// It is another policy's now.
-    pub(super) fn hand_over(&self, runner: Runner, member: Member) {
-        let mut state = self.lock();
-        state.runner = runner;
-        state.member = member;
-        state.spread();
+    pub(super) fn hand_over(&self, runner: Runner) {
+        self.lock().runner = runner;
     }
 
     pub(super) fn status(&self, now: Instant) -> CheckStatus {
-        let (state, role) = (self.lock(), self.check.role);
-        let message = state.message(now, role);
+        let state = self.lock();
+        let message = state.message(now);
         CheckStatus {
             name: self.check.name.clone(),
-            role: Some(role),
+            role: Some(self.check.role),
             r#type: kind(&self.check),
-            hash: Some(self.hash.to_string()),
-            result: state.result(now, role),
+            result: state.result(now),
             since: state.since.map(Time),
             message: message.map(|text| clean(&text, MAX_OUTPUT)),
         }
-    }
-
-    /// Why it is not acted on as a Trigger that fails.
-    pub(super) fn hold(&self, answered: Option<Instant>) -> Option<TriggerHold> {
-        let period = seconds(self.check.period_seconds);
-        self.lock().member.hold(period, answered)
-    }
-
-    pub(super) fn fresh_until(&self) -> Option<Instant> {
-        self.lock().fresh_until
     }
 
     /// The timeout of a command that has not ended in time, which was tolerated.
@@ -137,102 +114,53 @@ impl Running {
     }
 
     pub(super) fn result(&self, now: Instant) -> CheckResult {
-        self.lock().result(now, self.check.role)
+        self.lock().result(now)
     }
 
-    /// What it has come to, in words.
+    /// What this Gate has come to, in words.
     pub(super) fn describe(&self, now: Instant) -> String {
         let state = self.lock();
-        let is = match state.result(now, self.check.role) {
+        let is = match state.result(now) {
             CheckResult::Passing => "passes",
             CheckResult::Failing => "fails",
             CheckResult::Unknown => "tells nothing",
         };
-        let role = match self.check.role {
-            CheckRole::Observe => "check",
-            CheckRole::Gate => "the Gate",
-            CheckRole::Trigger => "the Trigger",
-        };
         let name = &self.check.name;
-        match state.message(now, self.check.role) {
-            Some(why) => format!("{role} {name} {is}: {}", clean(&why, MAX_OUTPUT)),
-            None => format!("{role} {name} {is}"),
+        match state.message(now) {
+            Some(why) => format!("the Gate {name} {is}: {}", clean(&why, MAX_OUTPUT)),
+            None => format!("the Gate {name} {is}"),
         }
     }
 }
 
 impl State {
-    /// It has not run yet.
-    pub(super) fn new(runner: Runner, member: Member, tally: Tally, has_passed: bool) -> Self {
-        Self {
-            role: CheckRole::Observe,
-            runner,
-            member,
-            tally,
-            has_passed,
-            since: None,
-            fresh_until: None,
-            said_until: None,
-            wait: None,
-            tolerated: None,
-            told: None,
+    fn result(&self, now: Instant) -> CheckResult {
+        match self.is_stale(now) {
+            true => CheckResult::Unknown,
+            false => self.tally.result(),
         }
     }
 
-    fn result(&self, now: Instant, role: CheckRole) -> CheckResult {
-        if self.is_stale(now) || self.is_untried(role) {
-            return CheckResult::Unknown;
-        }
-        self.tally.result()
-    }
-
-    fn message(&self, now: Instant, role: CheckRole) -> Option<String> {
+    fn message(&self, now: Instant) -> Option<String> {
         let wait = self.wait.filter(|wait| now < wait.until);
         let wait = wait.map(Wait::describe);
         if self.is_stale(now) {
             return wait.or_else(|| Some("its next run is overdue".to_owned()));
         }
-        let message = match (self.tally.message(), wait) {
+        match (self.tally.message(), wait) {
             (Some(why), Some(wait)) => Some(format!("{why}; {wait}")),
             (message, wait) => message.or(wait),
-        };
-        match message {
-            Some(why) if self.is_untried(role) => Some(format!(
-                "it has not passed since it was set up, so that its failure is taken for no outage: {why}"
-            )),
-            message => message,
         }
-    }
-
-    /// Whether it fails as a Trigger that may never have been able to pass.
-    fn is_untried(&self, role: CheckRole) -> bool {
-        role == CheckRole::Trigger
-            && !self.has_passed
-            && self.tally.result() == CheckResult::Failing
     }
 
     fn is_stale(&self, now: Instant) -> bool {
         self.fresh_until.is_some_and(|until| until < now)
     }
 
-    /// Counts the cluster among those in which the check fails, or passes. A failure where it has never passed, and
-    /// a run that was longer ago than the next one may take, say nothing about what many clusters share.
-    fn spread(&self) {
-        let said = self.said_until.is_some_and(|until| Instant::now() <= until);
-        self.member.says(match self.tally.is_failing() {
-            _ if !said => Said::Nothing,
-            false => Said::Yes,
-            true if self.has_passed => Said::No,
-            true => Said::Nothing,
-        });
-    }
-
     /// Counts a run that has ended just now. Whether there is something to tell.
     fn count(&mut self, outcome: Outcome, fresh_for: Duration, wait: Option<Wait>) -> bool {
         let now = Instant::now();
-        let role = CheckRole::Observe;
-        let before = (self.result(now, role), self.since.is_some());
-        let passed = outcome == Outcome::Success;
+        let before = (self.result(now), self.since.is_some());
         if let Outcome::Tolerated(limit) = &outcome
             && self
                 .told
@@ -240,23 +168,17 @@ impl State {
         {
             self.tolerated = Some(*limit);
         }
-        let says = outcome.said() != Said::Nothing;
         let put_off = wait.map(|wait| wait.until + fresh_for);
         // What is tolerated does not get truer by another run.
         let put_off = put_off.filter(|_| matches!(outcome, Outcome::Tolerated(_)));
         self.fresh_until = Some(put_off.unwrap_or(now + fresh_for));
-        if says {
-            self.said_until = Some(now + fresh_for);
-        }
         self.wait = wait;
         self.tally.count(outcome);
-        let result = self.tally.result();
-        self.has_passed |= passed && result == CheckResult::Passing;
-        self.spread();
-        if before != (result, true) {
+        let is_news = before != (self.tally.result(), true);
+        if is_news {
             self.since = Some(Timestamp::now());
         }
-        before != (result, true) || result == CheckResult::Failing || self.tolerated.is_some()
+        is_news || self.tolerated.is_some()
     }
 }
 
@@ -277,34 +199,15 @@ async fn repeat(
     let mut due = Instant::now() + seconds(check.initial_delay_seconds) + spread;
     let mut cuts = Cuts::default();
     loop {
-        let said_until = lock(&state).said_until;
-        let run = {
-            let mut run = pin!(async {
-                sleep_until(due).await;
-                let runner = lock(&state).runner.clone();
-                runner.run(&cluster, &check, &mut cuts).await
-            });
-            let stale_at = said_until.map(|until| until + Duration::from_nanos(1));
-            tokio::select! {
-                biased;
-                run = &mut run => run,
-                () = until(stale_at) => {
-                    lock(&state).spread();
-                    run.await
-                }
-            }
-        };
+        sleep_until(due).await;
+        let runner = lock(&state).runner.clone();
+        let run = runner.run(&cluster, &check, &mut cuts).await;
         let Some(run) = run else {
             due = Instant::now() + period;
             continue;
         };
         due = run.began + period;
-        let mut state = lock(&state);
-        if state.role == CheckRole::Trigger {
-            // Its failure has to be known without a gap: it decides, and a later leader learns of it.
-            cuts.reset();
-        }
-        if state.count(run.outcome, fresh_for, cuts.wait()) {
+        if lock(&state).count(run.outcome, fresh_for, cuts.wait()) {
             news.notify_one();
         }
     }

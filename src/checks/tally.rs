@@ -83,13 +83,6 @@ impl Tally {
         self.last = Some(outcome);
     }
 
-    /// Whether it fails, perhaps not often enough yet for a result: from the first run that fails until
-    /// it passes.
-    pub fn is_failing(&self) -> bool {
-        let failed_last = self.count > 0 && !self.passed;
-        failed_last || self.settled == CheckResult::Failing
-    }
-
     /// What they have come to.
     pub fn result(&self) -> CheckResult {
         match self.last {
@@ -180,29 +173,6 @@ mod tests {
         #[case] expected: &str,
     ) {
         assert_eq!(results(failures, successes, runs), expected);
-    }
-
-    #[rstest]
-    #[case::from_the_first_run(3, 1, "+-+--+", ".F.FF.")]
-    #[case::before_any_result(3, 1, "-+-", "F.F")]
-    #[case::until_it_passes(1, 3, "+++-++-+++", "...FFFFFF.")]
-    #[case::a_timeout(3, 1, "+t~", ".F.")]
-    #[case::unmade_changes_nothing(3, 1, "?+?-?+", "...FF.")]
-    fn failing_by_runs(
-        #[case] failures: u32,
-        #[case] successes: u32,
-        #[case] runs: &str,
-        #[case] expected: &str,
-    ) {
-        let mut tally = Tally::new(Thresholds {
-            failures,
-            successes,
-        });
-        let fails = runs.chars().map(|run| {
-            tally.count(outcome(run));
-            if tally.is_failing() { 'F' } else { '.' }
-        });
-        assert_eq!(fails.collect::<String>(), expected);
     }
 
     #[rstest]

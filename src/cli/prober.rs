@@ -55,16 +55,12 @@ pub(super) async fn run(args: ProberArgs) -> Result<(), ComponentError> {
         let exec = Seed::new(context.seed.client().clone(), checks.budget())
             .measured(instruments.exec_budget.clone())
             .led_by(context.term.leadership.clone());
+        let (gates, counted) = (checks.feature_gates, instruments.checks.clone());
         let prober = Prober {
             seed: context.seed,
             dry_run,
             scale,
-            checks: Runner::new(
-                exec,
-                checks.feature_gates,
-                instruments.checks.clone(),
-                Names::default(),
-            ),
+            checks: Runner::new(exec, gates, counted, Names::default()),
             instruments: instruments.clone(),
         };
         fleet::lead(prober, standby, context.term.stop).await;

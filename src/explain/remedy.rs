@@ -4,7 +4,6 @@
 pub fn remedy(reason: &str) -> Option<&'static str> {
     Some(match reason {
         "Outage" => "see why the nodes are silent: their network, their zone",
-        "TriggerFailed" => "repair what the check tests",
         "Suspect" | "FactsOutdated" | "LeasesOutdated" | "Crowded" | "TooManyRequests" => "wait",
         "Recovering" => "wait, or see why the other nodes are silent",
         "NoWrites" => "see whether the shoot's etcd accepts writes",

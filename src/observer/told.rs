@@ -2,7 +2,7 @@
 
 use super::state::is_left_of_silence;
 use crate::{
-    api::{ClusterHealthStatus, ClusterState, Protection, is_outage},
+    api::{ClusterHealthStatus, ClusterState, OUTAGE, Protection},
     status::events::{
         Event, Kind,
         kinds::{FAILING_METRICS, NOT_READY, OFFLINE, ONLINE, UNHEALTHY},
@@ -30,7 +30,7 @@ fn trouble(state: ClusterState) -> Option<&'static Kind> {
 
 /// An outage is told as such, and that the cluster is protected from it. What is left of it is no news.
 fn is_told_otherwise(status: &ClusterHealthStatus) -> bool {
-    let outage = status.reason.as_deref().is_some_and(is_outage);
+    let outage = status.reason.as_deref() == Some(OUTAGE);
     let protected = status.protection != Protection::None;
     let message = status.state_message.as_deref();
     let left = message.is_some_and(is_left_of_silence);

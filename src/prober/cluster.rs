@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     api::{CheckStatus, ClusterHealthStatus, Protection},
-    checks::{Checks, Runner, SharedSpread},
+    checks::{Checks, Runner},
     observer::{
         View,
         look::{Looks, Means},
@@ -45,8 +45,6 @@ pub(crate) struct LoopContext {
     pub(crate) metrics: Arc<ProberMetrics>,
     /// Makes the runs of the policies' checks.
     pub(crate) checks: Runner,
-    /// Counts in how many clusters a check fails.
-    pub(crate) spread: SharedSpread,
     /// Lets clusters be restored by turns.
     pub(crate) turns: SharedTurns,
     /// Takes reports.
@@ -105,8 +103,6 @@ impl ClusterLoop {
         let (scaler, turns) = (&shared.scaler, &shared.turns);
         let confirm = shared.confirm.clone();
         let metrics = shared.metrics.clone();
-        let recalled = known.map_or(&[][..], |known| &known.checks);
-        let (runner, spread) = (shared.checks.clone(), shared.spread.clone());
         Self {
             protector: Protector::new(
                 name.clone(),
@@ -117,7 +113,7 @@ impl ClusterLoop {
                 machine,
                 known,
             ),
-            checks: Checks::new(name.clone(), runner, spread).recalling(recalled),
+            checks: Checks::new(name.clone(), shared.checks.clone()),
             reading: Reading {
                 recalled: known.cloned().map(Box::new),
                 ..reading.unwrap_or_default()
@@ -241,8 +237,7 @@ impl ClusterLoop {
     }
 
     fn learn_checks(&mut self) {
-        let results = self.checks.results(self.reading.answered);
-        self.protector.learn(Input::Checks(results));
+        self.protector.learn(Input::Gate(self.checks.gate()));
     }
 
     fn next_round(&mut self, mut observer: Box<Observer>) {
@@ -261,7 +256,6 @@ impl ClusterLoop {
 
     /// A round has ended: whether there is anything to report.
     fn observed(&mut self, mut observer: Box<Observer>, outcome: Outcome) -> bool {
-        self.reading.answered = observer.answered().max(self.reading.answered);
         let outcome = match mem::take(&mut self.reading.stands_by) {
             true => {
                 let (shared, metrics) = (&self.shared.evidence, &self.shared.metrics);
@@ -287,8 +281,8 @@ impl ClusterLoop {
                 let origin = self.shared.origin;
                 let instant = |moment| Instant::from_std(origin.instant(moment));
                 let provable = conclusion.provable.map(instant);
-                let checks = self.checks.results(self.reading.answered);
-                self.protector.learn_verdict(&conclusion, provable, checks);
+                let gate = self.checks.gate();
+                self.protector.learn_verdict(&conclusion, provable, gate);
             }
             Outcome::Unread(error, answered) => {
                 let leases = Leases::Unread {
@@ -296,8 +290,8 @@ impl ClusterLoop {
                     message: &error.to_string(),
                     answered,
                 };
-                let checks = self.checks.results(self.reading.answered);
-                self.protector.learn(Input::Leases(leases, checks));
+                let gate = self.checks.gate();
+                self.protector.learn(Input::Leases(leases, gate));
             }
         }
         self.next_round(observer);

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     api::ClusterHealth,
-    checks::{Runner, SharedSpread},
+    checks::Runner,
     cluster::Changed,
     observer::look::Means,
     runtime::{
@@ -122,7 +122,6 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
         confirm,
         looks: Means::new(instruments.prober.durations.clone(), prober.checks.clone()),
         checks: prober.checks,
-        spread: SharedSpread::default(),
         turns: SharedTurns::default(),
         reporter: reporter.clone(),
         origin: observed.origin,

@@ -25,9 +25,6 @@ pub(super) fn found(cluster: &str, finding: &Finding, settings: Option<&Settings
         Finding::Unread { message, .. } => {
             return tracing::warn!(cluster, reason, "there is no evidence: {message}");
         }
-        Finding::Triggered { why, .. } => {
-            return tracing::warn!(cluster, reason, "{why}");
-        }
         Finding::Judged(verdict, seen) => (verdict, seen),
     };
     macro_rules! say {

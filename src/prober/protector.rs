@@ -34,7 +34,6 @@ use super::{
 };
 use crate::{
     api::{ClusterHealthStatus, LastAction, Mode},
-    checks::CheckResults,
     cluster::Settings,
     runtime::{metrics::InFlight, timer::until},
     util::now::Now,
@@ -148,11 +147,11 @@ impl Protector {
         &mut self,
         conclusion: &Conclusion,
         provable: Option<Instant>,
-        checks: CheckResults,
+        gate: Option<String>,
     ) {
         let dry_run = self.machine.treatment().settings().map(|it| it.mode) == Some(Mode::DryRun);
         self.reaction.verdict(dry_run, conclusion.verdict, provable);
-        self.learn(Input::Leases(Leases::Judged(conclusion), checks));
+        self.learn(Input::Leases(Leases::Judged(conclusion), gate));
     }
 
     /// Ends a flow under way, though not in the middle of a step: nobody may come to finish it. Waits

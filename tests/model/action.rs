@@ -5,14 +5,12 @@ use super::*;
 /// What the leases and checks of the shoot say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Shoot {
-    /// Enough leases are fresh, and each check passes.
+    /// Enough leases are fresh, and the Gate passes.
     Healthy,
     /// An outage is proven.
     Silent,
     /// There is no verdict.
     Unreadable,
-    /// The leases are fresh, and a Trigger fires.
-    Triggered,
     /// The leases are fresh, and a Gate does not pass.
     Gated,
 }
@@ -23,13 +21,13 @@ impl Shoot {
         match self {
             Self::Silent => Some(Aim::Protect),
             Self::Unreadable => None,
-            Self::Healthy | Self::Triggered | Self::Gated => Some(Aim::Restore),
+            Self::Healthy | Self::Gated => Some(Aim::Restore),
         }
     }
 
-    /// Whether a Trigger fires, and whether a Gate does not pass.
-    pub(crate) fn checks(self) -> (bool, bool) {
-        (self == Self::Triggered, self == Self::Gated)
+    /// Why the Gate does not pass, if it does not.
+    pub(crate) fn gate(self) -> Option<String> {
+        (self == Self::Gated).then(String::new)
     }
 }
 

@@ -77,7 +77,7 @@ impl Budget {
 pub(crate) struct Bounds {
     pub(crate) parts: Vec<Part>,
     pub(crate) budget: Budget,
-    /// Whether a Trigger and a Gate are part of the policy.
+    /// Whether a Gate is part of the policy.
     pub(crate) checks: bool,
     /// The policy's `initialDelay`, of a cluster that comes after the operator: longer than a write that was
     /// given up may take.

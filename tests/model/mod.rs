@@ -26,7 +26,6 @@ use std::{
 
 use dependency_watchdog::{
     api::{ClusterHealthStatus, DependentRef, Mode, Protection},
-    checks::{CheckResults, Trigger},
     cluster::{Assignment, Deletion, Eligibility, PolicyHold, Selected, Settings, Skip, Template},
     prober::{
         debts::Debts,

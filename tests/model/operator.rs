@@ -42,8 +42,8 @@ pub(crate) struct Operator {
     pub(crate) saw: Option<Aim>,
     /// What the last read of the leases asks for.
     leases: Option<Aim>,
-    /// What it knows of the checks: that a Trigger fires, that a Gate does not pass.
-    checks: (bool, bool),
+    /// Why the Gate does not pass, as far as it knows.
+    gate: Option<String>,
     /// Since when it probes, and whether the initialDelay has passed since.
     probing: (Option<Instant>, bool),
     /// How many of those delays have passed.
@@ -84,7 +84,7 @@ impl Operator {
             seen,
             saw: None,
             leases: None,
-            checks: (false, false),
+            gate: None,
             probing: (None, false),
             delays: 0,
             asks: false,
@@ -169,14 +169,13 @@ impl Operator {
             answered: Some(false),
         };
         let leases = conclusion.as_ref().map_or(unread, Leases::Judged);
-        let checks = results(shoot.checks());
         if flaw == Flaw::BelievesForEver {
             now = moment(false);
         }
         if hibernating && now != self.now() && self.saw != Some(Aim::Release) {
             // It has been asked more than once by then.
             for _ in 0..2 {
-                self.learn(Input::Leases(leases, checks.clone()));
+                self.learn(Input::Leases(leases, shoot.gate()));
             }
         }
         // The delay runs from when it was first probed; after that it does not come again.
@@ -185,9 +184,9 @@ impl Operator {
             *is_over = true;
             self.delays += 1;
         }
-        self.learn_at(Input::Leases(leases, checks), now);
+        self.learn_at(Input::Leases(leases, shoot.gate()), now);
         self.leases = shoot.leases();
-        self.checks = shoot.checks();
+        self.gate = shoot.gate();
         self.judge();
         if hibernating {
             self.saw = match shoot {
@@ -218,21 +217,20 @@ impl Operator {
     pub(crate) fn may_check(&self, shoot: Shoot) -> bool {
         let treatment = self.machine.treatment();
         let has_checks = matches!(treatment, Treatment::Probe(_) | Treatment::LetGo(..));
-        has_checks && self.checks != shoot.checks()
+        has_checks && self.gate != shoot.gate()
     }
 
     /// Learns what the checks have come to.
     pub(crate) fn check(&mut self, shoot: Shoot) {
-        self.checks = shoot.checks();
-        self.learn(Input::Checks(results(self.checks)));
+        self.gate = shoot.gate();
+        self.learn(Input::Gate(shoot.gate()));
         self.judge();
     }
 
     /// What the leases and the checks ask for together.
     fn judge(&mut self) {
-        self.saw = match (self.leases, self.checks) {
-            (Some(Aim::Protect), _) | (_, (true, _)) => Some(Aim::Protect),
-            (_, (_, true)) => None,
+        self.saw = match (self.leases, &self.gate) {
+            (Some(Aim::Restore), Some(_)) => None,
             (leases, _) => leases,
         };
     }
@@ -303,17 +301,6 @@ impl Operator {
             told.extend(self.decide(Input::Turn, now));
         }
         told
-    }
-}
-
-fn results((fires, closed): (bool, bool)) -> CheckResults {
-    let failing = Trigger::Failing {
-        why: String::new(),
-        until: moment(false),
-    };
-    CheckResults {
-        trigger: if fires { failing } else { Trigger::None },
-        gate: closed.then(String::new),
     }
 }
 

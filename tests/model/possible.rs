@@ -31,7 +31,7 @@ impl World {
     /// What people, the shoot and the machinery may do.
     fn happenings(&self, state: &State) -> Vec<Action> {
         let shoots = others(&[Healthy, Silent, Unreadable], state.shoot);
-        let checked = others(&[Triggered, Gated], state.shoot).filter(|_| self.bounds.checks);
+        let checked = others(&[Gated], state.shoot).filter(|_| self.bounds.checks);
         let policies = others(&[Enforce, DryRun, Suspended, Deleted], state.policy);
         let lives = [Probed, NoWorkers, FallingAsleep, Deleting, Gone];
         let mut actions: Vec<Action> = shoots.chain(checked).map(Turn).collect();

@@ -4,7 +4,6 @@ use std::{future::ready, sync::Arc, time::Duration};
 
 use dependency_watchdog::{
     api::{ClusterHealthStatus, DependentStatus, Protection},
-    checks::{CheckResults, Trigger},
     cluster::{Assignment, Eligibility, PolicyHold, Selected, Settings, Template},
     prober::{
         debts::Problem,
@@ -274,60 +273,53 @@ fn policy(settings: &Settings) -> Selected {
 /// A verdict that asks for this, of evidence that does not age within a test.
 pub fn verdict(protector: &mut Protector, aim: Aim) {
     match aim {
-        Aim::Protect => outage(protector, "", EVER * 1_000),
+        Aim::Protect => outage(protector, 5, EVER * 1_000),
         _ => healthy(protector, None),
     }
 }
 
-/// A Trigger fails for this reason, and counts for so long.
-pub fn outage(protector: &mut Protector, why: &str, valid: Duration) {
-    unread(
-        protector,
-        Trigger::Failing {
-            why: why.to_owned(),
-            until: Instant::now() + valid,
-        },
-    );
+/// So many of five leases are expired, which counts for so long.
+pub fn outage(protector: &mut Protector, expired: usize, valid: Duration) {
+    let assessment = Assessment {
+        expired,
+        // It counts for one and a half of these.
+        period: valid * 2 / 3,
+        ..assessment()
+    };
+    protector.learn_verdict(&conclusion(Verdict::Outage, assessment), None, None);
     // The Cluster and its policy are confirmed immediately.
     let _ = protector.progress().now_or_never();
 }
 
 /// There is no evidence.
 pub fn doubt(protector: &mut Protector) {
-    unread(protector, Trigger::None);
-}
-
-fn unread(protector: &mut Protector, trigger: Trigger) {
     let leases = Leases::Unread {
         reason: "Unreachable",
         message: "",
         answered: Some(false),
     };
-    let checks = CheckResults {
-        trigger,
-        gate: None,
-    };
-    protector.learn(Input::Leases(leases, checks));
+    protector.learn(Input::Leases(leases, None));
 }
 
 /// All leases are fresh; a Gate that does not pass may say why.
 pub fn healthy(protector: &mut Protector, gate: Option<&str>) {
-    let conclusion = Conclusion {
-        verdict: Verdict::Healthy,
-        assessment: Assessment {
-            protected: protector.machine().protection() != Protection::None,
-            ..assessment()
-        },
+    let assessment = Assessment {
+        protected: protector.machine().protection() != Protection::None,
+        ..assessment()
+    };
+    let conclusion = conclusion(Verdict::Healthy, assessment);
+    protector.learn_verdict(&conclusion, None, gate.map(str::to_owned));
+}
+
+fn conclusion(verdict: Verdict, assessment: Assessment) -> Conclusion {
+    Conclusion {
+        verdict,
+        assessment,
         provable: None,
         onset: None,
         returning: Returning::default(),
         decides: true,
-    };
-    let checks = CheckResults {
-        trigger: Trigger::None,
-        gate: gate.map(str::to_owned),
-    };
-    protector.learn_verdict(&conclusion, None, checks);
+    }
 }
 
 /// Five leases, all fresh.

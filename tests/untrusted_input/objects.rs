@@ -333,7 +333,7 @@ fuzzed!(
 fn observed() -> Vec<Value> {
     let check = |name: &str, role: Value| {
         json!({
-            "name": name, "role": role, "type": "HttpGet", "hash": "1", "result": "Failing",
+            "name": name, "role": role, "type": "HttpGet", "result": "Failing",
             "since": "2026-11-20T11:02:33Z", "message": "m",
         })
     };

@@ -1,13 +1,13 @@
-//! What checks with a role do to a cluster: a Gate holds a restore back, a Trigger protects. Both by
-//! commands that a real API server leads to the kubelet of a pod.
+//! What a Gate does to a cluster: it holds a restore back. By commands that a real API server leads to the
+//! kubelet of a pod.
 
 use super::{
     Scenario, checks,
     prober::{COUNTS, all_are_restored},
-    steps::{are, plain, staffed, taken},
+    steps::{are, staffed, taken},
 };
 use anyhow::{Result, ensure};
-use dependency_watchdog::api::{CheckResult, ClusterHealthStatus, Protection};
+use dependency_watchdog::api::{CheckResult, CheckStatus, ClusterHealthStatus, Protection};
 use dependency_watchdog_e2e::{
     Env, Execs, Operator, Play, Seed, Shoot,
     wait::{self, seen},
@@ -19,8 +19,8 @@ const GATE_OFF: &str = "--feature-gates=ExecProbeTimeout=false";
 
 pub(super) fn all() -> Vec<Scenario> {
     super::scenarios![
-        e2e_a_gate_holds_a_restore_back_and_a_trigger_protects,
-        e2e_a_trigger_that_hangs_counts_by_the_feature_gate,
+        e2e_a_gate_holds_a_restore_back,
+        e2e_a_command_that_hangs_counts_by_the_feature_gate,
     ]
 }
 
@@ -82,51 +82,46 @@ fn passes() -> Play {
     Play::Ends(0, String::new())
 }
 
-async fn e2e_a_gate_holds_a_restore_back_and_a_trigger_protects(env: Env) -> Result<()> {
+async fn e2e_a_gate_holds_a_restore_back(env: Env) -> Result<()> {
     env.operator().await?;
     let stage = Stage::new(&env, &env.seed().await?, "roles").await?;
     let (shoot, execs) = (&stage.shoot, &stage.execs);
     execs.play("gate", Play::Ends(1, "no leader".to_owned()));
-    execs.play("trigger", passes());
-    stage
-        .ask(&[command("gate", "Gate"), command("trigger", "Trigger")])
-        .await?;
+    stage.ask(&[command("gate", "Gate")]).await?;
     shoot.is_found("Healthy").await?;
 
     shoot.cut_all();
     shoot.is_protected(Protection::Active).await?;
     shoot.restore_all();
-    let why = "the Gate gate fails: the command ended with exit code 1 and wrote: no leader";
+    let why = "the Gate gate fails: the command ended with exit code 1";
     let status = stage.says(Protection::Active, why).await?;
     ensure!(status.reason.as_deref() == Some("Healthy"), "{status:?}");
     are(shoot, COUNTS.map(taken)).await?;
     execs.play("gate", passes());
-    stage.is_restored().await?;
-
-    // The nodes are heard all the while.
-    execs.play("trigger", Play::Ends(2, "no quorum".to_owned()));
-    let why = "the Trigger trigger fails: the command ended with exit code 2 and wrote: no quorum";
-    let status = stage.says(Protection::Active, why).await?;
-    ensure!(
-        status.reason.as_deref() == Some("TriggerFailed"),
-        "{status:?}"
-    );
-    are(shoot, COUNTS.map(taken)).await?;
-    execs.play("trigger", passes());
     stage.is_restored().await
 }
 
-async fn e2e_a_trigger_that_hangs_counts_by_the_feature_gate(env: Env) -> Result<()> {
+/// A Gate that hangs keeps a restore back, and one that is observed is reported; neither with the gate off.
+async fn e2e_a_command_that_hangs_counts_by_the_feature_gate(env: Env) -> Result<()> {
     let seed = env.own_seed("gates").await?;
     let stage = Stage::new(&env, &seed, "gates").await?;
     let shoot = &stage.shoot;
-    stage.execs.play("trigger", Play::Hangs);
-    stage.ask(&[command("trigger", "Trigger")]).await?;
+    for program in ["gate", "observed"] {
+        stage.execs.play(program, Play::Hangs);
+    }
+    stage
+        .ask(&[command("gate", "Gate"), command("observed", "Observe")])
+        .await?;
     let operator = Operator::start(&seed, "gate-off", "prober", &[GATE_OFF])?;
+    let both = |status: &ClusterHealthStatus, result: CheckResult, text: &str| {
+        let is = |it: &CheckStatus| {
+            it.result == result && it.message.as_deref().is_some_and(|it| it.contains(text))
+        };
+        status.checks.len() == 2 && status.checks.iter().all(is)
+    };
     shoot
-        .reports("the timeout to be tolerated", |status| {
-            let message = status.checks.first().and_then(|it| it.message.as_deref());
-            message.is_some_and(|it| it.contains("would have failed"))
+        .reports("the timeouts to be tolerated", |status| {
+            both(status, CheckResult::Passing, "would have failed")
         })
         .await?;
     let events = "get events --field-selector reason=ExecTimeoutTolerated -o \
@@ -134,30 +129,25 @@ async fn e2e_a_trigger_that_hangs_counts_by_the_feature_gate(env: Env) -> Result
     let events: Vec<&str> = events.split_whitespace().collect();
     wait::until("an event", async || {
         let told = stage.seed.kubectl().run(&events).await?;
-        seen(told.contains("the command of check trigger"), told)
+        seen(told.contains("the command of check gate"), told)
     })
     .await?;
-    are(shoot, COUNTS.map(plain)).await?;
+    shoot.cut_all();
+    shoot.is_protected(Protection::Active).await?;
+    shoot.restore_all();
+    stage.is_restored().await?;
     stop(&operator).await?;
 
-    // That it was tolerated is no proof that it can pass.
     let operator = Operator::start(&seed, "gate-on", "prober", &[])?;
     shoot
-        .reports("the Trigger to tell nothing", |status| {
-            let message = status.checks.first().and_then(|it| it.message.as_deref());
-            message.is_some_and(|it| it.contains("has not passed since it was set up"))
+        .reports("both to fail", |status| {
+            both(status, CheckResult::Failing, "it had not ended after 3s")
         })
         .await?;
-    are(shoot, COUNTS.map(plain)).await?;
-    stage.execs.play("trigger", passes());
-    shoot
-        .reports("the Trigger to pass", |status| {
-            let check = status.checks.first();
-            check.is_some_and(|it| it.result == CheckResult::Passing)
-        })
-        .await?;
-    stage.execs.play("trigger", Play::Hangs);
-    let why = "the Trigger trigger fails: it had not ended after 3s";
+    shoot.cut_all();
+    shoot.is_protected(Protection::Active).await?;
+    shoot.restore_all();
+    let why = "nothing is restored before each Gate passes, and the Gate gate";
     stage.says(Protection::Active, why).await?;
     are(shoot, COUNTS.map(taken)).await?;
     stop(&operator).await?;

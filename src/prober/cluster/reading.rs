@@ -2,7 +2,7 @@
 
 use std::{pin::Pin, sync::Arc};
 
-use tokio::{sync::Notify, time::Instant};
+use tokio::sync::Notify;
 
 use crate::{
     api::ClusterHealthStatus,
@@ -25,8 +25,6 @@ pub(in crate::prober) struct Reading {
     pub(super) recalled: Option<Box<ClusterHealthStatus>>,
     /// The Cluster is another, so that it is to be observed anew.
     pub(super) replaced: bool,
-    /// When the newest list of leases that came was asked for.
-    pub(super) answered: Option<Instant>,
     /// The round was begun before this replica led: its observer stands by, and what it judged does not
     /// count.
     pub(super) stands_by: bool,

@@ -81,8 +81,8 @@ struct Contact {
     failure: Option<(&'static str, Option<String>)>,
     /// Whether the last list of leases came, or why it did not.
     reached: Option<Result<(), String>>,
-    /// When the newest list of leases that came was requested.
-    answered: Option<Instant>,
+    /// Whether a list of leases has come.
+    answered: bool,
     /// When the connection was given up because it showed no writes.
     redialled: Option<Instant>,
     /// Why Nodes and Machines could not be read, if that is the last that is known of them.
@@ -190,11 +190,6 @@ impl Observer {
         self.observation.statuses()
     }
 
-    /// When the newest list of leases that came was requested.
-    pub(crate) fn answered(&self) -> Option<Instant> {
-        self.contact.answered
-    }
-
     /// Whether these are its settings.
     pub(crate) fn follows(&self, settings: &Settings) -> bool {
         *self.settings == *settings
@@ -237,8 +232,8 @@ impl Observer {
             self.stage = Stage::Resting;
             match self.contact.answered {
                 // It is connected, and knows its nodes.
-                Some(_) => Box::pin(self.read()).await,
-                None => Box::pin(self.read_first()).await,
+                true => Box::pin(self.read()).await,
+                false => Box::pin(self.read_first()).await,
             }
         } else {
             let (due, _) = self.watch.next(self.now(), fastrand::f64());

@@ -3,14 +3,12 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    api::{CheckRole, OUTAGE, TRIGGER_FAILED},
+    api::OUTAGE,
     prober::verdict::{Assessment, Doubt, Verdict},
 };
 
 /// Something is deliberately not done.
 const HELD_BACK: &str = "HeldBack";
-/// The same, since a Trigger fails in many clusters.
-pub(crate) const WIDESPREAD: &str = "Widespread";
 /// Nothing is scaled down: the Cluster or its policy may differ from what is known.
 const UNCONFIRMED: &str = "Unconfirmed";
 /// A restore waits, since there have been several within an hour.
@@ -36,13 +34,6 @@ pub enum Finding {
     Pending,
     /// Its leases were read and judged.
     Judged(Verdict, Box<Assessment>),
-    /// A check with the role Trigger fails, which is an outage.
-    Triggered {
-        /// Which, and why.
-        why: String,
-        /// What was found of its leases, which are no outage.
-        leases: Box<Self>,
-    },
     /// There is no evidence.
     Unread {
         /// CamelCase.
@@ -59,16 +50,6 @@ pub enum Finding {
     },
 }
 
-impl Finding {
-    /// What was found of its leases, whatever the checks say.
-    pub fn leases(&self) -> &Self {
-        match self {
-            Self::Triggered { leases, .. } => leases,
-            Self::Pending | Self::Judged(..) | Self::Unread { .. } | Self::Skipped { .. } => self,
-        }
-    }
-}
-
 /// Why what was found is not acted on yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeldBack {
@@ -83,20 +64,8 @@ pub enum HeldBack {
     },
     /// Many clusters are to be restored, or more and more fall silent, so that it waits for its turn.
     Paced,
-    /// A check with this role does not pass, so that nothing is restored.
-    Check {
-        /// Gate or Trigger.
-        role: CheckRole,
-        /// Which, and why.
-        why: String,
-    },
-    /// A Trigger fails, and is not acted on.
-    Trigger {
-        /// Why not.
-        why: String,
-        /// Because its check fails in many clusters.
-        widespread: bool,
-    },
+    /// A check with the role Gate does not pass, so that nothing is restored: which, and why.
+    Gate(String),
     /// The Cluster or its policy may not be as they are known, for this reason.
     Unconfirmed(&'static str),
 }
@@ -105,13 +74,10 @@ impl HeldBack {
     /// In one word, as the condition Protecting says it.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Trigger {
-                widespread: true, ..
-            } => WIDESPREAD,
             Self::Flapping { .. } => FLAPPING,
             Self::Paced => PACED,
             Self::Unconfirmed(_) => UNCONFIRMED,
-            Self::Trigger { .. } | Self::By(_) | Self::Check { .. } => HELD_BACK,
+            Self::By(_) | Self::Gate(_) => HELD_BACK,
         }
     }
 }
@@ -120,7 +86,6 @@ impl fmt::Display for HeldBack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::By(why) | Self::Unconfirmed(why) => f.write_str(why),
-            Self::Trigger { why, .. } => f.write_str(why),
             Self::Flapping { times, fresh } => write!(
                 f,
                 "it was protected {times} times within an hour, so it is restored once its leases have \
@@ -130,28 +95,18 @@ impl fmt::Display for HeldBack {
                 "it waits for its turn, 5 minutes at most: many clusters are to be restored, or more and \
                  more of them fall silent",
             ),
-            Self::Check { role, why } => {
-                write!(
-                    f,
-                    "nothing is restored before each {role:?} passes, and {why}"
-                )
-            }
+            Self::Gate(why) => write!(f, "nothing is restored before each Gate passes, and {why}"),
         }
     }
 }
 
 /// Whether this reason of the condition Protecting says that something is held back.
 pub(crate) fn is_held_back(reason: &str) -> bool {
-    [HELD_BACK, WIDESPREAD, FLAPPING, PACED, UNCONFIRMED].contains(&reason)
+    [HELD_BACK, FLAPPING, PACED, UNCONFIRMED].contains(&reason)
 }
 
-/// Whether a probed cluster could be judged; a suspect one is about to be. If a Trigger is held, the leases
-/// decide.
-pub(crate) fn judged(finding: &Finding, held_back: Option<&HeldBack>) -> bool {
-    let finding = match held_back {
-        Some(HeldBack::Trigger { .. }) => finding.leases(),
-        _ => finding,
-    };
+/// Whether a probed cluster could be judged; a suspect one is about to be.
+pub(crate) fn judged(finding: &Finding) -> bool {
     matches!(
         finding,
         Finding::Judged(
@@ -161,7 +116,7 @@ pub(crate) fn judged(finding: &Finding, held_back: Option<&HeldBack>) -> bool {
                     Doubt::Unproven(_) | Doubt::FactsOutdated | Doubt::Recovering
                 ),
             _
-        ) | Finding::Triggered { .. }
+        )
     )
 }
 
@@ -176,7 +131,6 @@ pub fn reason(finding: &Finding) -> &'static str {
         Finding::Pending => PENDING,
         Finding::Unread { reason, .. } | Finding::Skipped { reason, .. } => reason,
         Finding::Judged(verdict, _) => verdict_reason(*verdict),
-        Finding::Triggered { .. } => TRIGGER_FAILED,
     }
 }
 

@@ -162,8 +162,8 @@ impl ClusterMachine {
                 self.flows.confirmed = Confirmed::default();
             }
             Input::Confirmed(confirmation) => self.confirmed(confirmation, now.mono),
-            Input::Leases(leases, checks) => self.read(leases, checks, now),
-            Input::Checks(checks) => self.checked(checks, now.mono),
+            Input::Leases(leases, gate) => self.read(leases, gate, now),
+            Input::Gate(gate) => self.checked(gate, now.mono),
             Input::Flow(event) => self.note(event, now.mono),
             Input::FlowEnded(ending) => self.flow_ended(ending, now),
             Input::FlowLost => {
@@ -359,8 +359,6 @@ impl Hash for ClusterMachine {
         last.as_ref().map(mode).hash(state);
         (dry_run, flows, evidence, cut).hash(state);
         (initial_delay, give_up_at, is_ending).hash(state);
-        matches!(told.finding, Finding::Triggered { .. }).hash(state);
-        matches!(told.held_back, Some(HeldBack::Trigger { .. })).hash(state);
         told.protections.len().hash(state);
     }
 }

@@ -10,8 +10,6 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::checks::spread::needed;
-
 /// Restores that begin without a pause. Judgement: an outage of a few shoots does not affect others.
 pub(crate) const AT_ONCE: u32 = 20;
 /// Pause between further restores. Judgement: some 1,200 within [`LATEST`], less [`HELD`].
@@ -25,8 +23,10 @@ pub(crate) const HELD: Duration = Duration::from_secs(60);
 pub(crate) const GROWS: Duration = Duration::from_secs(15);
 /// Many clusters that fall silent within this time have a common cause.
 pub(crate) const TOGETHER: Duration = Duration::from_secs(60);
-/// Fewer are no more than a coincidence.
-pub(crate) const FEWEST: usize = 3;
+/// Fewer are no more than a coincidence, …
+const FEWEST: usize = 3;
+/// … and neither is less than one in so many.
+const ONE_IN: usize = 4;
 
 /// One cluster among those that are restored by turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -122,8 +122,13 @@ impl Turns {
     fn grows_until(&self, now: Instant) -> Option<Instant> {
         let until = *self.fell.values().max()? + GROWS;
         let lately = self.fell.values().filter(|at| now <= **at + TOGETHER);
-        (now < until && lately.count() >= needed(FEWEST, self.guarded.len())).then_some(until)
+        (now < until && lately.count() >= many(self.guarded.len())).then_some(until)
     }
+}
+
+/// The number of clusters, of so many, that have a common cause.
+pub(crate) fn many(clusters: usize) -> usize {
+    FEWEST.max(clusters.div_ceil(ONE_IN))
 }
 
 #[cfg(test)]

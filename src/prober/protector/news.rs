@@ -40,8 +40,7 @@ impl Protector {
         if reason(finding) != before.reason {
             log::found(&self.cluster, finding, machine.last_settings());
         }
-        if let Some(why @ (HeldBack::Trigger { .. } | HeldBack::Unconfirmed(_))) =
-            machine.held_back()
+        if let Some(why @ HeldBack::Unconfirmed(_)) = machine.held_back()
             && before.held != Some(why.reason())
         {
             log::held(&self.cluster, why);

@@ -119,8 +119,8 @@ impl Cluster {
             self.new_until = Instant::now();
         }
         let concerns_policies = before.is_none_or(|it| concerns_policies(it, &now));
-        let leases = now.report.finding.leases();
-        self.heard |= matches!(leases, Finding::Judged(Verdict::Healthy, _));
+        let finding = &now.report.finding;
+        self.heard |= matches!(finding, Finding::Judged(Verdict::Healthy, _));
         let before = self.silent_since;
         self.silent_since = silent_since(&now.status, before, self.heard, Timestamp::now());
         self.record.want(now);

@@ -60,27 +60,9 @@ pub(super) fn report(finding: Finding) -> ClusterReport {
     }
 }
 
-/// A Trigger that fails, whatever was found of the leases.
-pub(super) fn triggered(why: &str, leases: Finding) -> Finding {
-    Finding::Triggered {
-        why: why.to_owned(),
-        leases: Box::new(leases),
-    }
-}
-
-/// A check with this role does not pass.
-pub(super) fn closed(role: CheckRole, why: &str) -> Option<HeldBack> {
-    let why = why.to_owned();
-    Some(HeldBack::Check { role, why })
-}
-
-/// A Trigger that fails is not acted on, perhaps since it fails in many clusters.
-pub(super) fn held(widespread: bool) -> Option<HeldBack> {
-    let why = match widespread {
-        true => "the check etcd fails in 4 of 9 clusters".to_owned(),
-        false => "the check etcd began to fail just now".to_owned(),
-    };
-    Some(HeldBack::Trigger { why, widespread })
+/// A Gate does not pass.
+pub(super) fn closed(why: &str) -> Option<HeldBack> {
+    Some(HeldBack::Gate(why.to_owned()))
 }
 
 /// A check that has come to this, and has never been run if that is nothing.
@@ -93,7 +75,6 @@ pub(super) fn check(name: &str, result: CheckResult) -> CheckStatus {
         name: name.to_owned(),
         role: Some(CheckRole::Observe),
         r#type: CheckType::HttpGet,
-        hash: None,
         result,
         since,
         message: None,

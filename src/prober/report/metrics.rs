@@ -21,7 +21,6 @@ pub(crate) struct HealthMetrics {
     owed: Gauge,
     /// Those that fell silent at once.
     pub(super) widespread: Gauge,
-    held: Gauge,
     pub(super) writer: WriterMetrics,
 }
 
@@ -68,13 +67,6 @@ impl HealthMetrics {
              cause is likely; otherwise 0",
             self.widespread.clone(),
         );
-        registry.register(
-            "widespread_trigger_clusters",
-            &[],
-            "Clusters in which a Trigger fails that is not acted on, since its check fails in many \
-             clusters of the policy at the same time",
-            self.held.clone(),
-        );
         self.writer.register(registry);
     }
 
@@ -103,20 +95,13 @@ impl HealthMetrics {
         set(&self.protected, count(|it| it.protected));
         set(&self.overdue, count(|it| it.overdue));
         set(&self.owed, clusters.iter().map(|it| it.owed).sum());
-        set(&self.held, count(|it| it.held));
     }
 
     /// What a prober shows that does not lead.
     pub(crate) fn stand_by(&self) {
         self.policies.clear();
         self.clusters.clear();
-        for gauge in [
-            &self.protected,
-            &self.overdue,
-            &self.owed,
-            &self.widespread,
-            &self.held,
-        ] {
+        for gauge in [&self.protected, &self.overdue, &self.owed, &self.widespread] {
             gauge.set(0);
         }
         self.writer.stand_by();

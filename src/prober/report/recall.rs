@@ -42,7 +42,7 @@ impl Recalled {
 
 /// The identity of a check.
 fn key(it: &CheckStatus) -> impl Eq + Hash + '_ {
-    (&it.name, it.role, it.r#type, &it.hash)
+    (&it.name, it.role, it.r#type)
 }
 
 #[cfg(test)]
@@ -110,11 +110,7 @@ mod tests {
             role: Some(CheckRole::Gate),
             ..check("a", Unknown)
         };
-        let set_up_otherwise = CheckStatus {
-            hash: Some("1".to_owned()),
-            ..check("a", Unknown)
-        };
-        for other in [check("b", Unknown), gate, set_up_otherwise] {
+        for other in [check("b", Unknown), gate] {
             assert_eq!(filled_in(&mut recalled, other.clone()), other);
         }
     }
@@ -123,24 +119,20 @@ mod tests {
     fn any_check() -> impl Strategy<Value = CheckStatus> {
         (
             select(vec!["a", "b", "a\u{0}"]),
-            select(vec![None, Some(CheckRole::Gate), Some(CheckRole::Trigger)]),
+            select(vec![None, Some(CheckRole::Gate), Some(CheckRole::Observe)]),
             select(vec![CheckType::Exec, CheckType::HttpGet]),
-            prop::option::of(select(vec!["1", "2"])),
             select(vec![Unknown, Passing, Failing]),
             prop::option::of(-4_i64..4),
             prop::option::of("\\PC{0,9}"),
         )
-            .prop_map(
-                |(name, role, r#type, hash, result, since, message)| CheckStatus {
-                    name: name.to_owned(),
-                    role,
-                    r#type,
-                    hash: hash.map(str::to_owned),
-                    result,
-                    since: since.map(|it| Time(Timestamp::from_second(it).unwrap())),
-                    message,
-                },
-            )
+            .prop_map(|(name, role, r#type, result, since, message)| CheckStatus {
+                name: name.to_owned(),
+                role,
+                r#type,
+                result,
+                since: since.map(|it| Time(Timestamp::from_second(it).unwrap())),
+                message,
+            })
     }
 
     proptest! {
@@ -151,7 +143,7 @@ mod tests {
             before in prop::collection::vec(any_check(), 0..6),
             reports in prop::collection::vec(prop::collection::vec(any_check(), 0..4), 1..4),
         ) {
-            let key = |it: &CheckStatus| (it.name.clone(), it.role, it.r#type, it.hash.clone());
+            let key = |it: &CheckStatus| (it.name.clone(), it.role, it.r#type);
             let mut recalled = Recalled::new(&before);
             for report in reports {
                 let mut filled = report.clone();

@@ -4,11 +4,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::{
     ClusterReport,
-    finding::{Finding, HeldBack, is_meant, judged, reason},
+    finding::{Finding, is_meant, judged, reason},
     wording,
 };
 use crate::{
-    api::{ClusterHealthStatus, Duration, LeaseCounts, Mode, Protection, is_outage},
+    api::{ClusterHealthStatus, Duration, LeaseCounts, Mode, OUTAGE, Protection},
     observer::NodeCounts,
     prober::verdict::Assessment,
     status::conditions::{self, DEGRADED, PROTECTED_TOO_LONG, PROTECTING, READY, condition},
@@ -51,7 +51,7 @@ pub(super) fn status(report: &ClusterReport) -> ClusterHealthStatus {
             }
             _ => None,
         },
-        leases: match report.finding.leases() {
+        leases: match &report.finding {
             Finding::Judged(_, seen) => Some(counts(seen)),
             _ => None,
         },
@@ -83,12 +83,7 @@ fn wanted(
 ) -> Vec<Condition> {
     let is_ready = match &report.finding {
         Finding::Skipped { reason, .. } => is_meant(reason),
-        finding => judged(finding, report.held_back.as_ref()),
-    };
-    // What is not judged although a Trigger fails, which is held, is so for the reason of its leases.
-    let reason = match is_ready {
-        true => reason,
-        false => self::reason(report.finding.leases()),
+        finding => judged(finding),
     };
     let protected = report.protection != Protection::None;
     let degraded = match (report.problems.first(), &report.finding) {
@@ -117,11 +112,9 @@ fn wanted(
 
 fn protecting(report: &ClusterReport, message: &str) -> Condition {
     let holds = report.protection != Protection::None;
-    let outage = is_outage(reason(&report.finding));
+    let outage = reason(&report.finding) == OUTAGE;
     let reason = match (&report.finding, report.protection) {
         (Finding::Skipped { reason, .. }, _) if holds && *reason == SUSPENDED => SUSPENDED,
-        // In `Enforce` nothing would be done, either.
-        _ if let Some(held @ HeldBack::Trigger { .. }) = &report.held_back => held.reason(),
         _ if report.mode == Mode::DryRun && (holds || outage) => "DryRun",
         _ if let Some(held) = &report.held_back => held.reason(),
         (_, Protection::None) => return condition(PROTECTING, false, "NotProtected", ""),

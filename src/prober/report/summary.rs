@@ -2,13 +2,13 @@
 //! nothing in what is said of a policy until there is something to say.
 
 use super::{
-    finding::{PENDING, WIDESPREAD, is_meant},
+    finding::{PENDING, is_meant},
     status::PROTECTED_UNPROBED,
 };
 use crate::{
     api::{ClusterHealthStatus, Protection},
     status::{
-        conditions::{DEGRADED, PROTECTED_TOO_LONG, PROTECTING, READY, find},
+        conditions::{DEGRADED, PROTECTED_TOO_LONG, READY},
         events::holding,
     },
 };
@@ -30,8 +30,6 @@ pub(super) struct Summary<'a> {
     pub(super) looked_at: bool,
     /// Whether it has been protected for too long.
     pub(super) overdue: bool,
-    /// Whether a Trigger fails that is not acted on, since it fails in many clusters.
-    pub(super) held: bool,
     /// The finding in one word.
     pub(super) reason: &'a str,
     /// What the finding amounts to.
@@ -81,8 +79,6 @@ impl<'a> Summary<'a> {
             marked: owed > 0 || status.dependents.iter().any(|it| it.keeps_mark),
             looked_at: false,
             overdue: holds(PROTECTED_TOO_LONG).is_some(),
-            held: find(&status.conditions, PROTECTING)
-                .is_some_and(|known| known.reason == WIDESPREAD),
             reason,
             probed: !skipped,
             standing,
@@ -99,8 +95,8 @@ mod tests {
     use crate::prober::{
         report::{
             ClusterReport,
-            finding::Finding,
-            fixtures::{assessment, held, owed, problem, report, said_of, skipped, triggered},
+            finding::{Finding, HeldBack},
+            fixtures::{assessment, closed, owed, problem, report, said_of, skipped},
         },
         verdict::{Doubt, Verdict},
     };
@@ -113,6 +109,13 @@ mod tests {
 
     fn doubtful() -> ClusterReport {
         judged(Verdict::Undetermined(Doubt::NoWrites))
+    }
+
+    fn unread() -> ClusterReport {
+        report(Finding::Unread {
+            reason: "Timeout",
+            message: String::new(),
+        })
     }
 
     fn protected(report: ClusterReport) -> ClusterReport {
@@ -144,13 +147,8 @@ mod tests {
     #[case::pending(report(Finding::Pending), Standing::Pending, None)]
     #[case::healthy(judged(Verdict::Healthy), Standing::Judged, None)]
     #[case::outage(judged(Verdict::Outage), Standing::Judged, None)]
-    #[case::triggered(report(triggered("", Finding::Pending)), Standing::Judged, None)]
     #[case::doubtful(doubtful(), Standing::Doubtful, None)]
-    #[case::unread(
-        report(Finding::Unread { reason: "Timeout", message: String::new() }),
-        Standing::Doubtful,
-        None
-    )]
+    #[case::unread(unread(), Standing::Doubtful, None)]
     #[case::skipped(skipped("Hibernated"), Standing::Skipped, None)]
     #[case::skipped_and_protected(protected(skipped("Hibernated")), Standing::Skipped, None)]
     #[case::skipped_and_troubled(
@@ -178,21 +176,58 @@ mod tests {
             !matches!(report.finding, Finding::Skipped { .. })
         );
         assert_eq!(seen.protected, report.protection != Protection::None);
-        assert!(!seen.overdue && !seen.held);
+        assert!(!seen.overdue);
+    }
+
+    /// What holds a cluster back, or keeps it from being judged, is no trouble with a dependent.
+    #[rstest]
+    fn trouble_is_about_dependents_alone(
+        #[values(
+            None,
+            Some(HeldBack::By("why")),
+            Some(HeldBack::Unconfirmed("why")),
+            Some(HeldBack::Paced),
+            closed("why")
+        )]
+        held_back: Option<HeldBack>,
+        #[values(
+            Protection::None,
+            Protection::ScalingDown,
+            Protection::Active,
+            Protection::Restoring
+        )]
+        protection: Protection,
+    ) {
+        for found in [
+            report(Finding::Pending),
+            judged(Verdict::Healthy),
+            judged(Verdict::Outage),
+            doubtful(),
+            unread(),
+            skipped("Hibernated"),
+            skipped("Unreadable"),
+            let_go(doubtful()),
+        ] {
+            let report = ClusterReport {
+                held_back: held_back.clone(),
+                protection,
+                overdue: true,
+                ..found
+            };
+            let seen = said_of(&report);
+            assert_eq!(Summary::of(&seen.status).trouble, None, "{report:?}");
+            let seen = said_of(&troubled(report));
+            assert_eq!(Summary::of(&seen.status).trouble, TROUBLE);
+        }
     }
 
     #[test]
-    fn what_lasts_or_is_held_or_owed() {
+    fn what_lasts_or_is_owed() {
         let overdue = said_of(&ClusterReport {
             overdue: true,
             ..protected(judged(Verdict::Outage))
         });
         assert!(Summary::of(&overdue.status).overdue);
-        let held = said_of(&ClusterReport {
-            held_back: held(true),
-            ..report(triggered("", Finding::Pending))
-        });
-        assert!(Summary::of(&held.status).held);
         let owed = said_of(&ClusterReport {
             dependents: vec![owed("kcm")],
             ..judged(Verdict::Healthy)

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 
 use super::{
     ClusterReport,
-    finding::{Finding, HeldBack, PENDING, reason},
+    finding::{Finding, HeldBack, PENDING},
     record::Said,
 };
 use crate::{
-    api::{CheckResult, CheckStatus, ClusterHealthStatus, is_outage},
+    api::{CheckResult, CheckStatus, ClusterHealthStatus, OUTAGE},
     prober::verdict::Verdict,
     status::conditions,
 };
@@ -75,7 +75,7 @@ fn is_news(said: &Said, wanted: &Said) -> bool {
     let (was, is) = (a.reason.as_deref(), b.reason.as_deref());
     // That an outage is not seen any more shows in the protection, if it ends: at every other probe
     // it may be seen again.
-    let decisive = was != is && (is.is_some_and(is_outage) || [was, is].contains(&Some(PENDING)));
+    let decisive = was != is && (is == Some(OUTAGE) || [was, is].contains(&Some(PENDING)));
     // Without a verdict nothing is held back, which may be so every other time.
     let held_back = match (held_back(k), held_back(l)) {
         (None, Some(_)) => !is_blind(k),
@@ -107,13 +107,9 @@ fn is_news(said: &Said, wanted: &Said) -> bool {
 fn is_found(said: &Said, wanted: &Said) -> bool {
     let (a, b) = (&said.status, &wanted.status);
     let expired = |it: &ClusterHealthStatus| it.leases.as_ref().is_some_and(|it| it.expired > 0);
-    let leases = |it: &Said| {
-        let leases = it.report.finding.leases();
-        let remarks = match leases {
-            Finding::Judged(_, seen) => (seen.lacks_machines(), seen.slow.is_some()),
-            _ => (false, false),
-        };
-        (reason(leases), remarks)
+    let remarks = |it: &Said| match &it.report.finding {
+        Finding::Judged(_, seen) => (seen.lacks_machines(), seen.slow.is_some()),
+        _ => (false, false),
     };
     // A cluster of which no lease counts is protected by nothing, whatever its reason.
     let none_counts =
@@ -122,7 +118,7 @@ fn is_found(said: &Said, wanted: &Said) -> bool {
         || none_counts(a) != none_counts(b)
         || a.leases.is_some() != b.leases.is_some()
         || expired(a) && !expired(b)
-        || leases(said) != leases(wanted)
+        || remarks(said) != remarks(wanted)
 }
 
 /// Whether it waits for its turn, as hundreds may at the same time.
@@ -130,14 +126,13 @@ fn is_paced(report: &ClusterReport) -> bool {
     report.held_back == Some(HeldBack::Paced)
 }
 
-/// The reason not to act. The number of clusters in which a check fails, and its output, are no news.
+/// The reason not to act. What a Gate has come to is no news.
 fn held_back(report: &ClusterReport) -> Option<String> {
     let held = report.held_back.as_ref();
     held.filter(|_| !is_paced(report)).map(|held| match held {
         HeldBack::By(why) | HeldBack::Unconfirmed(why) => (*why).to_owned(),
         HeldBack::Flapping { .. } | HeldBack::Paced => held.reason().to_owned(),
-        HeldBack::Check { role, .. } => format!("{role:?}"),
-        HeldBack::Trigger { why, .. } => without_digits(why),
+        HeldBack::Gate(_) => "Gate".to_owned(),
     })
 }
 
@@ -170,7 +165,7 @@ fn troubles(report: &ClusterReport) -> Option<[usize; 4]> {
 
 /// The result of a check without its output, which may wait.
 fn result(it: &CheckStatus) -> impl PartialEq + '_ {
-    (&it.name, &it.hash, it.result, it.role, it.r#type)
+    (&it.name, it.result, it.role, it.r#type)
 }
 
 /// The words that may change while the failure stays the same, such as another mistake in a kubeconfig
@@ -178,11 +173,10 @@ fn result(it: &CheckStatus) -> impl PartialEq + '_ {
 fn words(report: &ClusterReport) -> BTreeMap<(&'static str, usize), String> {
     let finding = match &report.finding {
         Finding::Unread { message, .. } => Some(("unread", message)),
-        Finding::Triggered { why, .. } => Some(("triggered", why)),
         _ => None,
     };
     let held_back = match &report.held_back {
-        Some(HeldBack::Check { why, .. }) => Some(("held back", why)),
+        Some(HeldBack::Gate(why)) => Some(("held back", why)),
         _ => None,
     };
     let state = report.observed.as_ref().map(|it| ("state", &it.message));

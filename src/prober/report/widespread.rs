@@ -1,7 +1,5 @@
-//! Did many clusters fall silent at once, or their Triggers fail? Then the cause is likely a common
-//! one, and is worth telling. An outage that the leases prove is acted on; Triggers are held by
-//! [`checks::spread`](crate::checks::spread). A cluster whose Trigger fails is silent here, whatever its
-//! leases say.
+//! Did many clusters fall silent at once? Then the cause is likely a common one, and is worth telling. Each is
+//! acted on all the same: its leases prove that it is silent.
 
 use std::{
     cmp::Reverse,
@@ -13,9 +11,8 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::finding::{HEALTHY, PENDING};
 use crate::{
-    api::{ClusterHealthStatus, Protection, is_outage},
-    checks::spread::needed,
-    prober::turns::{FEWEST, TOGETHER},
+    api::{ClusterHealthStatus, OUTAGE, Protection},
+    prober::turns::{TOGETHER, many},
 };
 
 /// Clusters that fell silent within this time of each other did so at once.
@@ -43,8 +40,7 @@ pub(super) fn silent_since(
 ) -> Option<Timestamp> {
     let reason = status.reason.as_deref().unwrap_or(PENDING);
     let protected = [Protection::ScalingDown, Protection::Active].contains(&status.protection);
-    // A check that fails in many clusters at the same time may fail on this side of all of them.
-    let silent = is_outage(reason) || protected && reason != HEALTHY && !status.is_skipped();
+    let silent = reason == OUTAGE || protected && reason != HEALTHY && !status.is_skipped();
     let since = before.or(status.protected_since.as_ref().map(|since| since.0));
     since.or(heard.then_some(now)).filter(|_| silent)
 }
@@ -55,7 +51,7 @@ pub(super) fn widespread(
     silent: &BTreeMap<Arc<str>, Timestamp>,
     probed: usize,
 ) -> Option<Widespread> {
-    let needed = needed(FEWEST, probed);
+    let needed = many(probed);
     if silent.len() < needed {
         return None;
     }
@@ -79,8 +75,8 @@ impl Widespread {
     /// For people.
     pub(super) fn message(&self) -> String {
         format!(
-            "{} of {} probed clusters fell silent, or failed a Trigger, within {}s, the first at {:.0}: \
-             look for a common cause (network of the seed, NAT, load balancer, DNS)",
+            "{} of {} probed clusters fell silent within {}s, the first at {:.0}: look for a common cause \
+             (network of the seed, NAT, load balancer, DNS)",
             self.clusters.len(),
             self.probed,
             AT_ONCE.as_secs(),

@@ -7,7 +7,7 @@ use super::{
     finding::{Finding, HeldBack, reason},
 };
 use crate::{
-    api::{Mode, Protection, is_outage},
+    api::{Mode, OUTAGE, Protection},
     prober::{
         proof::READS_PER_PERIOD,
         verdict::{Assessment, Doubt, Returning, Verdict, ZoneCount},
@@ -23,10 +23,6 @@ pub fn evidence(finding: &Finding) -> String {
     match finding {
         Finding::Pending => "not probed yet".to_owned(),
         Finding::Unread { message, .. } | Finding::Skipped { message, .. } => message.clone(),
-        Finding::Triggered { why, leases } => {
-            let leases = self::evidence(leases);
-            format!("{why}; of the leases: {leases}")
-        }
         Finding::Judged(verdict, seen) => {
             let excluded = seen.excluded.iter();
             let excluded = excluded.map(|(why, count)| format!("{count} {}", why.describe()));
@@ -187,9 +183,6 @@ fn dependents(report: &ClusterReport) -> Option<String> {
             ", and nothing restores them while the cluster is not probed"
         }
         (Protection::Active, _) if report.mode == Mode::DryRun => "",
-        (Protection::Active, Finding::Triggered { .. }) => {
-            " until the Trigger passes and the leases are fresh"
-        }
         (Protection::Active, _) => " until the leases are fresh again",
     };
     Some(format!("scaled to zero{until}: {owed}"))
@@ -208,7 +201,7 @@ fn dry_run(report: &ClusterReport) -> Option<String> {
         return None;
     }
     let what = match report.protection {
-        Protection::None if is_outage(reason(&report.finding)) => format!(
+        Protection::None if reason(&report.finding) == OUTAGE => format!(
             "nothing is scaled; in Enforce, these would be scaled to zero: {}",
             names(report, false)
         ),
@@ -226,9 +219,7 @@ pub(super) fn too_long(report: &ClusterReport, evidence: &str) -> String {
     let since = report.protected_since;
     let since = since.map_or_else(String::new, |since| format!(" since {since:.0}"));
     let why = match (&report.held_back, &report.finding) {
-        (Some(why @ (HeldBack::Check { .. } | HeldBack::Trigger { .. })), _) => {
-            format!("{why}; {evidence}")
-        }
+        (Some(why @ HeldBack::Gate(_)), _) => format!("{why}; {evidence}"),
         (_, Finding::Judged(_, seen)) if !seen.zones.is_empty() => {
             format!("{} silent", zones(&seen.zones))
         }

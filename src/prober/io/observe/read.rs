@@ -67,7 +67,7 @@ impl Observer {
         let mut error = match self.sources.leases(request).await {
             Ok(read) => {
                 self.contact.reached = Some(Ok(()));
-                self.contact.answered = Some(Instant::from_std(read.started));
+                self.contact.answered = true;
                 let taken = self.watch.observe(&snapshot(self.origin, &read));
                 let finished = self.origin.moment(read.finished);
                 self.watch.spent(read.bytes, read.decoding, finished);

@@ -1,25 +1,17 @@
-//! What the leases and the checks say, and what follows from it.
+//! What the leases and the Gates say, and what follows from it.
 //!
 //! - Leases that show an outage decide, whatever the checks say.
-//! - A Trigger that fails is an outage, whatever the leases say. It needs no proof: it has a
-//!   failureThreshold of its own.
-//! - A Trigger that fails may be held, as while its check fails in many clusters. Then nothing is scaled,
-//!   either way.
-//! - A restore needs healthy leases, and each Trigger and each Gate to pass. One without a result does not
-//!   pass: after a restart of the operator each has to run first.
-//! - Otherwise nothing is scaled. A Trigger without a result is no failure.
-
-mod course;
+//! - A restore needs healthy leases, and each Gate to pass. One without a result does not pass: after a
+//!   restart of the operator each has to run first.
+//! - Otherwise nothing is scaled.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use self::course::{Course, course};
 use super::{ClusterMachine, Effect, Leases, flows::Wanted};
 use crate::{
     api::{Mode, Protection},
-    checks::CheckResults,
     cluster::Settings,
     prober::{
         finding::{Finding, HeldBack},
@@ -46,8 +38,8 @@ const LEFT: HeldBack = HeldBack::By(
 const NOTHING_MORE: HeldBack = HeldBack::By("nothing more is scaled to zero");
 
 impl ClusterMachine {
-    /// The leases were read, or could not be.
-    pub(super) fn read(&mut self, leases: Leases<'_>, checks: CheckResults, now: Now) {
+    /// The leases were read, or could not be; `gate` is why the first Gate that does not pass does not.
+    pub(super) fn read(&mut self, leases: Leases<'_>, gate: Option<String>, now: Now) {
         let Some(settings) = self.treatment.settings().cloned() else {
             return;
         };
@@ -56,46 +48,38 @@ impl ClusterMachine {
         if let Leases::Judged(conclusion) = leases {
             self.evidence.period = conclusion.assessment.period;
             self.told.note_onset(conclusion, is_protected, now);
-            self.note_max_protection(conclusion, &checks, &settings, now);
+            self.note_max_protection(conclusion, &settings, now);
         }
         let flapping = self.told.flapping(now);
         let now = now.mono;
         if let Treatment::Hibernate(..) = self.treatment {
             return self.read_of_a_hibernating(leases, &settings, now);
         }
-        let (verdict, finding) = match leases {
-            Leases::Judged(conclusion) => {
-                let seen = Box::new(conclusion.assessment.clone());
-                let verdict = standing_verdict(conclusion, is_protected);
-                let decides = conclusion.decides.then_some(verdict);
-                (decides, Finding::Judged(verdict, seen))
-            }
+        self.told.held_back = None;
+        let conclusion = match leases {
+            Leases::Judged(conclusion) => conclusion,
             Leases::Unread {
                 reason, message, ..
             } => {
                 let message = message.to_owned();
-                (None, Finding::Unread { reason, message })
+                self.evidence.verdict = None;
+                self.told.finding = Finding::Unread { reason, message };
+                return self.do_nothing(settings.mode == Mode::DryRun, now);
             }
         };
-        self.evidence.verdict = verdict;
-        let course = match course(verdict, checks) {
-            Course::Triggered(why, until) => {
-                return self.triggered(why, until, finding, &settings, now);
-            }
-            course => course,
-        };
-        self.told.finding = finding;
-        self.told.held_back = None;
-        match (course, leases) {
-            (Course::Protect, Leases::Judged(conclusion)) => {
+        let verdict = standing_verdict(conclusion, is_protected);
+        let seen = Box::new(conclusion.assessment.clone());
+        self.told.finding = Finding::Judged(verdict, seen);
+        self.evidence.verdict = conclusion.decides.then_some(verdict);
+        match (self.evidence.verdict, gate) {
+            (Some(Verdict::Outage), _) => {
                 self.evidence.fresh_since = None;
                 let valid_until = now + Proof::length(conclusion.assessment.period);
                 self.scale(Aim::Protect, valid_until, &settings, now);
             }
-            (Course::Restore, _) => {
-                if let Leases::Judged(conclusion) = leases {
-                    self.note_returning(conclusion.returning);
-                }
+            (Some(Verdict::Healthy), Some(why)) => self.wait(HeldBack::Gate(why), &settings, now),
+            (Some(Verdict::Healthy), None) => {
+                self.note_returning(conclusion.returning);
                 if self.is_paced() && self.flows.is_down() {
                     let since = *self.evidence.fresh_since.get_or_insert(now);
                     if let Some((times, fresh)) = flapping.filter(|(_, fresh)| now < since + *fresh)
@@ -106,12 +90,10 @@ impl ClusterMachine {
                 let valid_until = now + restore_within(&settings);
                 self.scale(Aim::Restore, valid_until, &settings, now);
             }
-            (Course::Wait(why), _) => self.wait(why, &settings, now),
-            (_, Leases::Judged(conclusion)) => {
+            (None | Some(Verdict::Undetermined(_)), _) => {
                 self.confirm_ahead(conclusion, &settings, now);
-                self.doubt(standing_verdict(conclusion, is_protected), &settings, now);
+                self.doubt(verdict, &settings, now);
             }
-            (_, Leases::Unread { .. }) => self.do_nothing(settings.mode == Mode::DryRun, now),
         }
     }
 
@@ -125,63 +107,15 @@ impl ClusterMachine {
         self.told.returning = returning;
     }
 
-    /// The check results, or the checks, have changed. That may end a flow, and a failing Trigger begins
-    /// one; anything else waits for the next verdict on the leases.
-    pub(super) fn checked(&mut self, checks: CheckResults, now: Instant) {
+    /// The check results, or the checks, have changed. A Gate that does not pass ends a restore; anything
+    /// else waits for the next verdict on the leases.
+    pub(super) fn checked(&mut self, gate: Option<String>, now: Instant) {
         let (Treatment::Probe(settings) | Treatment::LetGo(settings, _)) = &self.treatment else {
             return;
         };
         let settings = settings.clone();
-        let was_triggered = matches!(self.told.finding, Finding::Triggered { .. });
-        let was_held = matches!(
-            self.told.held_back,
-            Some(HeldBack::Trigger { .. } | HeldBack::Unconfirmed(_))
-        );
-        let leases = self.told.finding.leases().clone();
-        match course(self.evidence.verdict, checks) {
-            Course::Triggered(why, Ok(until)) if was_triggered && !was_held => {
-                let leases = Box::new(leases);
-                self.told.finding = Finding::Triggered { why, leases };
-                let next = self.flows.extend(Aim::Protect, until);
-                self.follow(next);
-            }
-            Course::Triggered(why, until) => self.triggered(why, until, leases, &settings, now),
-            course => {
-                if was_triggered {
-                    self.told.finding = leases;
-                    self.told.held_back = None;
-                    self.want(Wanted::Nothing, now);
-                }
-                if let Course::Wait(why) = course {
-                    self.wait(why, &settings, now);
-                }
-            }
-        }
-    }
-
-    /// A Trigger fails. If that counts, it is an outage whatever the leases show; if it is held, nothing is
-    /// scaled, up or down.
-    fn triggered(
-        &mut self,
-        why: String,
-        until: Result<Instant, HeldBack>,
-        leases: Finding,
-        settings: &Settings,
-        now: Instant,
-    ) {
-        let leases = Box::new(leases);
-        self.told.finding = Finding::Triggered { why, leases };
-        self.evidence.fresh_since = None;
-        match until {
-            Ok(until) => {
-                self.told.held_back = None;
-                self.scale(Aim::Protect, until, settings, now);
-            }
-            Err(held) => {
-                self.told.held_back = Some(held);
-                self.flows.debts.reset_delays();
-                self.keep_looking(now);
-            }
+        if let (Some(Verdict::Healthy), Some(why)) = (self.evidence.verdict, gate) {
+            self.wait(HeldBack::Gate(why), &settings, now);
         }
     }
 
@@ -260,7 +194,7 @@ impl ClusterMachine {
         false
     }
 
-    /// A check prevents the restore.
+    /// Something prevents the restore.
     fn wait(&mut self, why: HeldBack, settings: &Settings, now: Instant) {
         if self.may(Aim::Restore, settings, now) && self.keep_looking(now) {
             self.told.held_back = Some(why);

@@ -165,14 +165,6 @@ impl Flows {
         Some(Effect::Flow(FlowInput::Withdraw))
     }
 
-    /// Extends a flow of this aim, if one is under way, by newer evidence. None begins: the next verdict
-    /// resumes what could not be completed.
-    #[must_use]
-    pub(super) fn extend(&self, aim: Aim, valid_until: Instant) -> Option<Effect> {
-        let flow = self.under_way.as_ref()?;
-        (flow.aim == aim).then_some(Effect::Flow(FlowInput::Extend(valid_until)))
-    }
-
     /// Records what a flow did to a dependent, or met there.
     pub(super) fn note(&mut self, event: &FlowEvent, now: Instant) {
         // An outage may have withdrawn the flow: after that no delay goes on.

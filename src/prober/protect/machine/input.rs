@@ -2,14 +2,11 @@
 
 use std::time::Duration;
 
-use crate::{
-    checks::CheckResults,
-    prober::{
-        debts::Problem,
-        flow::{Ending, FlowEvent, FlowInput, FlowPlan},
-        treatment::ClusterObject,
-        watch::Conclusion,
-    },
+use crate::prober::{
+    debts::Problem,
+    flow::{Ending, FlowEvent, FlowInput, FlowPlan},
+    treatment::ClusterObject,
+    watch::Conclusion,
 };
 
 /// Something that the cluster's loop has learnt.
@@ -17,10 +14,11 @@ use crate::{
 pub enum Input<'a> {
     /// What the index says of the cluster and its policy, at first and whenever it changes.
     Objects(ClusterObject),
-    /// The leases were read, or could not be, by the current settings; and the current check results.
-    Leases(Leases<'a>, CheckResults),
-    /// The check results, or the checks, have changed.
-    Checks(CheckResults),
+    /// The leases were read, or could not be, by the current settings; and why the first Gate that does not
+    /// pass does not.
+    Leases(Leases<'a>, Option<String>),
+    /// The check results, or the checks, have changed: why the first Gate that does not pass does not.
+    Gate(Option<String>),
     /// The flow has done or met something.
     Flow(&'a FlowEvent),
     /// The flow has ended.

@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::ClusterMachine;
 use crate::{
     api::{ClusterHealthStatus, MaxProtectionAction, Protection},
-    checks::{CheckResults, Trigger},
     cluster::Settings,
     prober::{verdict::Verdict, watch::Conclusion},
     util::{now::Now, since::Since},
@@ -47,12 +46,11 @@ impl ClusterMachine {
     }
 
     /// Sets the cut once a protection has lasted too long: leases that have been silent since before count
-    /// neither way from the next read on. Drops it once it makes no difference. A Trigger that does not pass, or
-    /// a policy that writes nothing, takes precedence.
+    /// neither way from the next read on. Drops it once it makes no difference. A policy that writes nothing
+    /// takes precedence.
     pub(super) fn note_max_protection(
         &mut self,
         conclusion: &Conclusion,
-        checks: &CheckResults,
         settings: &Settings,
         now: Now,
     ) {
@@ -70,7 +68,7 @@ impl ClusterMachine {
         let Some((after, MaxProtectionAction::Restore)) = settings.max_protection else {
             return;
         };
-        let acts = self.acts(settings, now.mono) && checks.trigger == Trigger::None;
+        let acts = self.acts(settings, now.mono);
         let is_down = match protection {
             // A restore may be stuck for good: too few nodes are back, and the others are dead. An outage
             // within one is another protection.

@@ -5,7 +5,6 @@ use serde_json::json;
 use super::*;
 use crate::{
     api::{ClusterHealthStatus, MaxProtectionAction},
-    checks::{CheckResults, Trigger},
     cluster::{
         Assignment, Deletion, Eligibility, PolicyHold, Selected, SettingsError, Skip, Template,
     },
@@ -199,11 +198,7 @@ fn a_new_leader_measures_from_the_last_outage(
 ) {
     let then = MaxProtectionAction::Restore;
     let mut machine = protected_again(since, Some(last), Protection::Active, then);
-    let checks = CheckResults {
-        trigger: Trigger::None,
-        gate: None,
-    };
-    let _ = machine.step(Input::Leases(Leases::Judged(&an_outage()), checks), now());
+    let _ = machine.step(Input::Leases(Leases::Judged(&an_outage()), None), now());
     assert_eq!(machine.cut().is_some(), expected);
 }
 
@@ -270,12 +265,8 @@ fn protected_again(
 fn a_protection_begins_with_its_scale_down() {
     let mut machine = protected(5, Protection::ScalingDown, MaxProtectionAction::Report);
     let since = machine.protected_since().unwrap();
-    let checks = CheckResults {
-        trigger: Trigger::None,
-        gate: None,
-    };
     let conclusion = an_outage();
-    let _ = machine.step(Input::Leases(Leases::Judged(&conclusion), checks), now());
+    let _ = machine.step(Input::Leases(Leases::Judged(&conclusion), None), now());
     let _ = machine.step(Input::Confirmed(Confirmation::Read), now());
     assert_eq!(machine.recent_protections(), []);
     let _ = machine.step(Input::FlowEnded(Ending::Complete), now());
@@ -283,40 +274,20 @@ fn a_protection_begins_with_its_scale_down() {
     assert_eq!(machine.recent_protections(), [since.stamp]);
 }
 
-/// A protection of so many minutes, when a Trigger passes, fails, or says nothing.
+/// A protection of so many minutes.
 #[rstest]
-#[case::too_long(10, MaxProtectionAction::Restore, Trigger::None, true)]
-#[case::not_yet(9, MaxProtectionAction::Restore, Trigger::None, false)]
-#[case::reported(10, MaxProtectionAction::Report, Trigger::None, false)]
-#[case::a_trigger_fails(10, MaxProtectionAction::Restore, failing(), false)]
-#[case::a_trigger_says_nothing(
-    10,
-    MaxProtectionAction::Restore,
-    Trigger::Unknown { why: String::new() },
-    false
-)]
+#[case::too_long(10, MaxProtectionAction::Restore, true)]
+#[case::not_yet(9, MaxProtectionAction::Restore, false)]
+#[case::reported(10, MaxProtectionAction::Report, false)]
 fn a_protection_is_ended(
     #[case] minutes: i64,
     #[case] then: MaxProtectionAction,
-    #[case] trigger: Trigger,
     #[case] expected: bool,
 ) {
     let mut machine = protected(minutes, Protection::Active, then);
-    let checks = CheckResults {
-        trigger,
-        gate: None,
-    };
     let conclusion = an_outage();
-    let _ = machine.step(Input::Leases(Leases::Judged(&conclusion), checks), now());
+    let _ = machine.step(Input::Leases(Leases::Judged(&conclusion), None), now());
     assert_eq!(machine.cut().is_some(), expected);
-    assert_eq!(machine.cut().is_some(), expected);
-}
-
-fn failing() -> Trigger {
-    Trigger::Failing {
-        why: String::new(),
-        until: Instant::now() + Duration::from_secs(3600),
-    }
 }
 
 /// The leases are judged like this, and nothing else is amiss.
@@ -325,12 +296,8 @@ fn judge(machine: &mut ClusterMachine, verdict: Verdict, now: Now) -> Vec<Effect
         verdict,
         ..an_outage()
     };
-    let checks = CheckResults {
-        trigger: Trigger::None,
-        gate: None,
-    };
     let leases = Leases::Judged(&conclusion);
-    machine.step(Input::Leases(leases, checks), now)
+    machine.step(Input::Leases(leases, None), now)
 }
 
 fn after(seconds: u64) -> Now {
@@ -349,11 +316,7 @@ fn a_verdict_on_a_cluster_that_was_not_protected_restores_nothing() {
     let mut conclusion = an_outage();
     conclusion.verdict = Verdict::Healthy;
     conclusion.assessment.protected = false;
-    let checks = CheckResults {
-        trigger: Trigger::None,
-        gate: None,
-    };
-    let effects = machine.step(Input::Leases(Leases::Judged(&conclusion), checks), now());
+    let effects = machine.step(Input::Leases(Leases::Judged(&conclusion), None), now());
     assert!(effects.is_empty(), "{effects:?}");
     assert_eq!(machine.awaits_turn(), None);
     assert!(judge(&mut machine, Verdict::Healthy, now()).is_empty());

@@ -15,7 +15,7 @@ use crate::{
     util::{now::Now, since::Since},
 };
 
-/// What is reported. Protection times, and whether a Trigger was acted on, also decide.
+/// What is reported. `protections` also decide.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Told {
     pub(super) finding: Finding,

@@ -26,7 +26,6 @@ impl ClusterMachine {
                     "{} of {} node leases that count were expired",
                     seen.expired, seen.candidates
                 ),
-                Finding::Triggered { why, .. } => why.clone(),
                 finding => message(finding),
             },
         }
@@ -37,6 +36,6 @@ impl ClusterMachine {
 fn message(finding: &Finding) -> String {
     match finding {
         Finding::Unread { message, .. } | Finding::Skipped { message, .. } => message.clone(),
-        Finding::Pending | Finding::Judged(..) | Finding::Triggered { .. } => String::new(),
+        Finding::Pending | Finding::Judged(..) => String::new(),
     }
 }

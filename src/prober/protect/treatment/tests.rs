@@ -97,7 +97,7 @@ const OWING: Known<'_> = Known {
 fn brief(treatment: &Treatment) -> String {
     let finding = |finding: &Finding| match finding {
         Finding::Skipped { reason, .. } | Finding::Unread { reason, .. } => *reason,
-        Finding::Pending | Finding::Judged(..) | Finding::Triggered { .. } => "unexpected",
+        Finding::Pending | Finding::Judged(..) => "unexpected",
     };
     match treatment {
         Treatment::Probe(settings) => format!("probe by {}", settings.policy),

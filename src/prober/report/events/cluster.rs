@@ -2,9 +2,9 @@
 
 use k8s_openapi::jiff::SignedDuration;
 
-use super::super::finding::{PACED, WIDESPREAD, is_held_back};
+use super::super::finding::{PACED, is_held_back};
 use crate::{
-    api::{Action, ClusterHealthStatus, Protection, is_outage},
+    api::{Action, ClusterHealthStatus, OUTAGE, Protection},
     status::{
         conditions,
         events::{
@@ -41,7 +41,7 @@ fn protection(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> Vec<
     // States in between may have passed without being written.
     match (before.protection, after.protection) {
         (None | Restoring, ScalingDown) => vec![protecting()],
-        (None | Restoring, Active) if after.reason.as_deref().is_some_and(is_outage) => {
+        (None | Restoring, Active) if after.reason.as_deref() == Some(OUTAGE) => {
             vec![protecting(), protected()]
         }
         // Marks were found of which nobody knew, or a restore was given up.
@@ -105,19 +105,17 @@ fn skipped(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> Option<
 
 /// Something is deliberately not done.
 fn held_back(before: &ClusterHealthStatus, after: &ClusterHealthStatus) -> Option<Event> {
-    // A hold that becomes widespread is reported again.
     let kind = |status: &ClusterHealthStatus| {
         let protecting = conditions::find(&status.conditions, conditions::PROTECTING)?;
         match (&*protecting.reason, status.protection) {
-            ("DryRun", Protection::None) => Some((&WOULD_PROTECT, false)),
+            ("DryRun", Protection::None) => Some(&WOULD_PROTECT),
             // What waits for its turn gets it within minutes.
             (PACED, _) => None,
-            (reason, _) => (reason == "DryRun" || is_held_back(reason))
-                .then_some((&HELD_BACK, reason == WIDESPREAD)),
+            (reason, _) => (reason == "DryRun" || is_held_back(reason)).then_some(&HELD_BACK),
         }
     };
     let now = kind(after).filter(|now| kind(before) != Some(*now))?;
-    Some(Event::new(now.0, after.message.clone().unwrap_or_default()))
+    Some(Event::new(now, after.message.clone().unwrap_or_default()))
 }
 
 #[cfg(test)]
@@ -127,12 +125,12 @@ mod tests {
 
     use super::*;
     use crate::{
-        api::{CheckRole, LastAction, Mode},
+        api::{LastAction, Mode},
         prober::{
             report::{
                 ClusterReport,
                 finding::{Finding, HeldBack},
-                fixtures::{self, assessment, closed, held, owed, problem, report, triggered},
+                fixtures::{self, assessment, closed, owed, problem, report},
             },
             verdict::{Doubt, Verdict, ZoneCount},
         },
@@ -216,13 +214,6 @@ mod tests {
         }
     }
 
-    fn held_trigger(widespread: bool) -> ClusterReport {
-        ClusterReport {
-            held_back: held(widespread),
-            ..report(triggered("why", Finding::Pending))
-        }
-    }
-
     fn dry_run(report: ClusterReport) -> ClusterReport {
         ClusterReport {
             mode: Mode::DryRun,
@@ -258,15 +249,10 @@ mod tests {
     #[case::begins(healthy(), scaling_down(), &[&PROTECTING])]
     #[case::is_down(scaling_down(), active(), &[&PROTECTED])]
     #[case::is_down_at_once(healthy(), active(), &[&PROTECTING, &PROTECTED])]
-    #[case::is_triggered(
-        healthy(),
-        in_protection(Protection::Active, report(triggered("why", Finding::Pending))),
-        &[&PROTECTING, &PROTECTED]
-    )]
     #[case::waits_for_a_gate(
         active(),
         ClusterReport {
-            held_back: closed(CheckRole::Gate, "why"),
+            held_back: closed("why"),
             ..in_protection(Protection::Active, healthy())
         },
         &[&HELD_BACK]
@@ -289,12 +275,6 @@ mod tests {
     #[case::is_probed_again(skipped("WakingUp"), healthy(), &[&PROBED])]
     #[case::is_held_back(healthy(), held_back(outage()), &[&HELD_BACK])]
     #[case::acts_at_last(held_back(outage()), scaling_down(), &[&PROTECTING])]
-    #[case::a_trigger_is_held(healthy(), held_trigger(false), &[&HELD_BACK])]
-    #[case::it_fails_in_many(held_trigger(false), held_trigger(true), &[&HELD_BACK])]
-    #[case::it_is_held_for_another_reason(held_trigger(true), held_trigger(false), &[&HELD_BACK])]
-    #[case::it_would_act_at_last(
-        dry_run(held_trigger(true)), dry_run(report(triggered("why", Finding::Pending))), &[&WOULD_PROTECT]
-    )]
     #[case::stays_down_in_dry_run(active(), dry_run(active()), &[&HELD_BACK])]
     #[case::would_act(dry_run(healthy()), dry_run(outage()), &[&WOULD_PROTECT])]
     #[case::is_suspended_while_protected(
@@ -330,7 +310,6 @@ mod tests {
     #[case::looked_at_again(active(), scaling_down())]
     #[case::trouble(healthy(), troubled())]
     #[case::still_held_back(held_back(outage()), held_back(judged(Verdict::Outage, 4)))]
-    #[case::still_in_many(held_trigger(true), held_trigger(true))]
     #[case::still_too_long(overdue(), overdue())]
     #[case::other_words_of_a_skip(skipped("Hibernated"), skipped("Hibernated"))]
     fn what_is_not(#[case] before: ClusterReport, #[case] now: ClusterReport) {

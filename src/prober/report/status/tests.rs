@@ -8,15 +8,13 @@ use rstest::rstest;
 use super::{
     super::{
         finding::HeldBack,
-        fixtures::{
-            self, assessment, check, closed, held, owed, problem, report, said_of, triggered, view,
-        },
+        fixtures::{self, assessment, check, closed, owed, problem, report, said_of, view},
         urgency,
     },
     *,
 };
 use crate::{
-    api::{CheckResult, CheckRole, ClusterState, UnhealthyNode},
+    api::{CheckResult, ClusterState, UnhealthyNode},
     observer::View,
     prober::{
         candidates::Exclusion,
@@ -348,66 +346,6 @@ fn what_is_held_back_says_why() {
     assert!(held_back.message.unwrap().contains("initialDelay"));
 }
 
-/// A Trigger is an outage, and what was found of the leases is told beside it.
-#[test]
-fn a_trigger_that_fails_is_an_outage() {
-    let healthy = judged_as(Verdict::Healthy, 5, 0);
-    let status = written(&ClusterReport {
-        protection: Protection::Active,
-        dependents: vec![owed("kcm")],
-        finding: triggered("the Trigger etcd fails: no leader", healthy.finding),
-        ..healthy
-    });
-    assert_eq!(status.reason.as_deref(), Some("TriggerFailed"));
-    assert_eq!(status.leases.map(|leases| leases.candidates), Some(5));
-    assert_eq!(condition(&status, READY).status, "True");
-    assert_eq!(condition(&status, DEGRADED).status, "False");
-    assert_eq!(condition(&status, PROTECTING).reason, "Protected");
-    let message = status.message.unwrap();
-    for part in [
-        "the Trigger etcd fails: no leader",
-        "; of the leases: none of 5 node leases is expired",
-        "; scaled to zero until the Trigger passes and the leases are fresh: kcm",
-    ] {
-        assert!(message.contains(part), "{message}");
-    }
-}
-
-/// In `Enforce` nothing would be done, either, so that `DryRun` says the same.
-#[rstest]
-#[case(true, Protection::None, "False", "Widespread")]
-#[case(true, Protection::Active, "True", "Widespread")]
-#[case(false, Protection::None, "False", "HeldBack")]
-fn a_trigger_that_is_held_says_why(
-    #[case] widespread: bool,
-    #[case] protection: Protection,
-    #[case] status: &str,
-    #[case] reason: &str,
-) {
-    for mode in [Mode::Enforce, Mode::DryRun] {
-        let healthy = judged_as(Verdict::Healthy, 5, 0);
-        let written = written(&ClusterReport {
-            mode,
-            protection,
-            overdue: true,
-            held_back: held(widespread),
-            finding: triggered("the Trigger etcd fails: no leader", healthy.finding),
-            ..healthy
-        });
-        let protecting = condition(&written, PROTECTING);
-        assert_eq!((&*protecting.status, &*protecting.reason), (status, reason));
-        let message = written.message.as_deref().unwrap();
-        let why = held(widespread).unwrap().to_string();
-        let told = format!("; for now nothing is done: {why}");
-        assert!(message.ends_with(&told), "{message}");
-        assert!(
-            condition(&written, PROTECTED_TOO_LONG)
-                .message
-                .contains(&why)
-        );
-    }
-}
-
 #[test]
 fn a_check_that_holds_a_restore_back_is_named_also_when_it_lasts_too_long() {
     let healthy = judged_as(Verdict::Healthy, 5, 0);
@@ -415,7 +353,7 @@ fn a_check_that_holds_a_restore_back_is_named_also_when_it_lasts_too_long() {
         protection: Protection::Active,
         overdue: true,
         dependents: vec![owed("kcm")],
-        held_back: closed(CheckRole::Gate, "the Gate etcd fails: no leader"),
+        held_back: closed("the Gate etcd fails: no leader"),
         ..healthy
     });
     let protecting = condition(&status, PROTECTING);
@@ -437,12 +375,6 @@ fn a_check_that_holds_a_restore_back_is_named_also_when_it_lasts_too_long() {
 #[rstest]
 #[case::outage(
     judged_as(Verdict::Outage, 5, 5),
-    Protection::None,
-    "False DryRun",
-    "in Enforce, these would be scaled to zero: kcm, mcm"
-)]
-#[case::triggered(
-    report(triggered("the Trigger etcd fails", Finding::Pending)),
     Protection::None,
     "False DryRun",
     "in Enforce, these would be scaled to zero: kcm, mcm"
@@ -747,29 +679,4 @@ fn messages_are_bounded() {
     }));
     assert!(status.message.unwrap().len() <= 5_000);
     assert!(status.conditions.iter().all(|c| c.message.len() <= 5_000));
-}
-
-/// What a held Trigger says counts for nothing, so its leases decide whether the cluster is judged.
-#[rstest]
-#[case::judged(true, false, "True TriggerFailed")]
-#[case::acted_on(false, false, "True TriggerFailed")]
-#[case::held(true, true, "True TriggerFailed")]
-#[case::held_and_unread(false, true, "False Timeout")]
-fn a_held_trigger_is_no_verdict(#[case] read: bool, #[case] is_held: bool, #[case] expected: &str) {
-    let leases = match read {
-        true => judged_as(Verdict::Healthy, 5, 0).finding,
-        false => Finding::Unread {
-            reason: "Timeout",
-            message: "no answer".to_owned(),
-        },
-    };
-    let report = ClusterReport {
-        held_back: held(true).filter(|_| is_held),
-        ..report(triggered("it fails", leases))
-    };
-    let status = written(&report);
-    let ready = condition(&status, READY);
-    assert_eq!(format!("{} {}", ready.status, ready.reason), expected);
-    let degraded = condition(&status, DEGRADED);
-    assert_eq!(degraded.status == "True", expected.starts_with("False"));
 }

@@ -2,9 +2,7 @@ use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use rstest::rstest;
 
 use super::{
-    super::fixtures::{
-        self, assessment, check, closed, held, owed, report, said_of, triggered, view,
-    },
+    super::fixtures::{self, assessment, check, closed, owed, report, said_of, view},
     *,
 };
 use crate::{
@@ -47,32 +45,10 @@ fn suspect(until: i128) -> ClusterReport {
     judged(Verdict::Undetermined(doubt), 3)
 }
 
-fn failing(why: &str) -> ClusterReport {
-    report(triggered(why, healthy().finding))
-}
-
 fn gated(why: &str) -> ClusterReport {
     ClusterReport {
-        held_back: closed(CheckRole::Gate, why),
+        held_back: closed(why),
         ..healthy()
-    }
-}
-
-fn held_trigger(widespread: bool) -> ClusterReport {
-    ClusterReport {
-        held_back: held(widespread),
-        ..failing("")
-    }
-}
-
-fn held_because(why: &str) -> ClusterReport {
-    let why = why.to_owned();
-    ClusterReport {
-        held_back: Some(HeldBack::Trigger {
-            why,
-            widespread: true,
-        }),
-        ..failing("")
     }
 }
 
@@ -198,8 +174,6 @@ fn passing() -> CheckStatus {
 )]
 #[case::machines(healthy(), with_machines(Some(4)))]
 #[case::no_outage_seen_any_more(judged(Verdict::Outage, 3), unread(""))]
-#[case::no_trigger_any_more(failing(""), healthy())]
-#[case::of_the_leases_beside(failing(""), report(triggered("", unread("").finding)))]
 fn what_is_observed_otherwise(#[case] said: ClusterReport, #[case] report: ClusterReport) {
     assert!(is_other_observation(&said, &report));
 }
@@ -247,20 +221,6 @@ fn other_words_of_what_tells_nothing(
     assert!(!is_told(CheckResult::Failing));
 }
 
-/// Also if the Trigger fails all the while.
-#[test]
-fn a_hold_is_said_at_once() {
-    let stages = [
-        failing(""),
-        held_trigger(false),
-        held_trigger(true),
-        failing(""),
-    ];
-    for pair in stages.windows(2) {
-        assert!(is_news(&pair[0], &pair[1]), "{pair:?}");
-    }
-}
-
 #[rstest]
 #[case::probed_again(healthy(), ClusterReport { probed: Some(Timestamp::UNIX_EPOCH), ..healthy() })]
 #[case::other_counts(healthy(), judged(Verdict::Healthy, 2))]
@@ -269,9 +229,7 @@ fn a_hold_is_said_at_once() {
 #[case::longer_suspect(suspect(1), suspect(2))]
 #[case::other_machines(with_machines(Some(4)), with_machines(Some(5)))]
 #[case::other_words(unread("the server said A"), unread("the server said B"))]
-#[case::other_output(failing("it said A"), failing("it said B"))]
 #[case::other_output_of_a_gate(gated("it said A"), gated("it said B"))]
-#[case::more_clusters(held_because("4 of 9"), held_because("5 of 9"))]
 #[case::other_words_of_a_problem(problem("the seed said A"), problem("the seed said B"))]
 fn what_can_wait(#[case] said: ClusterReport, #[case] report: ClusterReport) {
     assert!(!is_news(&said, &report));
@@ -298,9 +256,7 @@ fn what_can_wait(#[case] said: ClusterReport, #[case] report: ClusterReport) {
 #[case::problem(problem(""))]
 #[case::outage(judged(Verdict::Outage, 1))]
 #[case::skipped(skipped(""))]
-#[case::triggered(failing(""))]
 #[case::gate(gated(""))]
-#[case::held(held_trigger(false))]
 fn what_is_said_at_once(#[case] report: ClusterReport) {
     assert!(is_news(&healthy(), &report));
 }
@@ -318,10 +274,7 @@ fn other_trouble_is_news(#[case] now: &[(&str, &'static str)]) {
 }
 
 #[rstest]
-#[case::outage(judged(Verdict::Outage, 3))]
-#[case::triggered(failing(""))]
 fn an_outage_is_said_at_once_whatever_was_seen_before(
-    #[case] outage: ClusterReport,
     #[values(
         healthy(),
         unread(""),
@@ -331,7 +284,7 @@ fn an_outage_is_said_at_once_whatever_was_seen_before(
     )]
     said: ClusterReport,
 ) {
-    assert!(is_news(&said, &outage));
+    assert!(is_news(&said, &judged(Verdict::Outage, 3)));
 }
 
 #[test]
@@ -354,7 +307,7 @@ fn another_failure_of_the_same_reason(
     #[case] now: &str,
     #[case] expected: bool,
 ) {
-    for says in [unread, failing, gated, problem] {
+    for says in [unread, gated, problem] {
         assert_eq!(is_reworded(&says(said), &says(now)), expected);
         assert!(!is_reworded(&says(said), &healthy()));
     }

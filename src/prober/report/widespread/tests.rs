@@ -8,7 +8,7 @@ use super::{
     super::{
         ClusterReport,
         finding::Finding,
-        fixtures::{assessment, report, said_of, triggered},
+        fixtures::{assessment, report, said_of},
     },
     *,
 };
@@ -56,9 +56,8 @@ fn clusters_that_fell_silent_at_once(
 #[test]
 fn the_message_counts_and_says_where_to_look() {
     let found = widespread(&silent(&[1, 2, 3]), 7).unwrap();
-    let expected = "3 of 7 probed clusters fell silent, or failed a Trigger, within 60s, the first \
-                    at 1970-01-01T00:00:01Z: look for a common cause (network of the seed, NAT, load \
-                    balancer, DNS)";
+    let expected = "3 of 7 probed clusters fell silent within 60s, the first at 1970-01-01T00:00:01Z: \
+                    look for a common cause (network of the seed, NAT, load balancer, DNS)";
     assert_eq!(found.message(), expected);
 }
 
@@ -95,10 +94,6 @@ fn skipped() -> Finding {
 #[case::not_probed_any_more(skipped(), Protection::Active, false)]
 #[case::after_a_restart(Finding::Pending, Protection::Active, true)]
 #[case::pending(Finding::Pending, Protection::None, false)]
-#[case::triggered(triggered("", judged(Verdict::Healthy)), Protection::Active, true)]
-#[case::triggered_in_a_dry_run(triggered("", judged(Verdict::Healthy)), Protection::None, true)]
-#[case::triggered_and_silent(triggered("", judged(Verdict::Outage)), Protection::Active, true)]
-#[case::triggered_and_unread(triggered("", unread()), Protection::Active, true)]
 fn who_is_silent(#[case] finding: Finding, #[case] protection: Protection, #[case] expected: bool) {
     let report = ClusterReport {
         protection,
@@ -137,7 +132,6 @@ fn nobody_knows_since_when_one_is_silent_that_was_not_heard() {
 #[case::unread(status(Protection::Active, "Timeout"), true)]
 #[case::healthy_again(status(Protection::Active, "Healthy"), false)]
 #[case::being_restored(status(Protection::Restoring, "Timeout"), false)]
-#[case::triggered(status(Protection::Active, "TriggerFailed"), true)]
 #[case::unprotected(
     ClusterHealthStatus { protected_since: None, ..status(Protection::None, "Outage") },
     false

@@ -5,7 +5,6 @@ use serde_json::json;
 use super::*;
 use crate::{
     api::{ClusterHealthStatus, DependentStatus, Protection},
-    checks::{CheckResults, Trigger},
     cluster::{Assignment, Eligibility, PolicyHold, Selected, Skip, Template},
     prober::{
         fixtures,
@@ -77,11 +76,7 @@ impl Stage {
 
     fn leases(&mut self, second: f64, verdict: Verdict, expires: u64) -> Vec<&'static str> {
         let conclusion = conclusion(verdict, second, expires);
-        let checks = CheckResults {
-            trigger: Trigger::None,
-            gate: None,
-        };
-        self.step(second, Input::Leases(Leases::Judged(&conclusion), checks))
+        self.step(second, Input::Leases(Leases::Judged(&conclusion), None))
     }
 
     fn outage(&mut self, second: f64) -> Vec<&'static str> {
@@ -227,12 +222,8 @@ fn an_answer_after_a_recovery_begins_nothing() {
 #[test]
 fn what_is_taken_beside_a_mark_that_was_found_is_confirmed() {
     let mut stage = Stage::new("Enforce");
-    let checks = CheckResults {
-        trigger: Trigger::Unknown { why: String::new() },
-        gate: None,
-    };
     let healthy = conclusion(Verdict::Healthy, 0.0, 30);
-    let leases = Input::Leases(Leases::Judged(&healthy), checks);
+    let leases = Input::Leases(Leases::Judged(&healthy), Some(String::new()));
     assert_eq!(stage.machine.step(leases, at(stage.began, 0.0)), []);
     let begun = stage.machine.step(Input::Time, at(stage.began, 0.0));
     let [Effect::Start(look)] = &*begun else {
