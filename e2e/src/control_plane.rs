@@ -28,8 +28,7 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Creates the namespace and the Cluster, whose name is the namespace's; labels go to the
-    /// Shoot inside. Its last operation is a reconciliation that succeeded.
+    /// Creates the namespace and the Cluster, whose name is the namespace's. Its last operation is a reconciliation that succeeded.
     pub(crate) async fn create(
         seed: Arc<Seed>,
         project: &str,
@@ -52,7 +51,7 @@ impl ControlPlane {
         let cluster = json!({
             "apiVersion": "extensions.gardener.cloud/v1alpha1",
             "kind": "Cluster",
-            "metadata": {"name": namespace},
+            "metadata": {"name": namespace, "labels": labels},
             "spec": {
                 "cloudProfile": {
                     "apiVersion": "core.gardener.cloud/v1beta1",
@@ -67,7 +66,7 @@ impl ControlPlane {
                 "shoot": {
                     "apiVersion": "core.gardener.cloud/v1beta1",
                     "kind": "Shoot",
-                    "metadata": {"name": shoot, "namespace": format!("garden-{project}"), "labels": labels},
+                    "metadata": {"name": shoot, "namespace": format!("garden-{project}")},
                     "spec": {
                         "provider": {"type": "local", "workers": [{"name": WORKER_POOL}]},
                     },

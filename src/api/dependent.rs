@@ -5,6 +5,7 @@ use super::duration::{Bounds, Duration};
 use super::selector::is_dns_subdomain;
 use garde::Validate;
 use kube::KubeSchema;
+use kube::core::Rule;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -15,6 +16,9 @@ const INITIAL_DELAY: Bounds = Bounds::from_secs(0, 3600);
 const AWAIT_NODES: Bounds = Bounds::from_secs(0, 3600);
 /// A wait of less than a second would report every scaling as late.
 const TIMEOUT: Bounds = Bounds::from_secs(1, 3600);
+
+const AWAIT_NODES_MESSAGE: &str =
+    "awaitNodes has no meaning in scaleDown, which waits for no nodes: write it in scaleUp";
 
 const API_VERSION_PATTERN: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[a-z]([-a-z0-9]{0,61}[a-z0-9])?$";
 pub(super) const KIND_PATTERN: &str = "^[A-Z][A-Za-z0-9]{0,62}$";
@@ -63,6 +67,7 @@ pub struct DependentRef {
 pub struct ScaleInfo {
     /// The place in the order: levels are scaled one after the other, beginning with the lowest;
     /// dependents of one level are scaled together.
+    #[serde(default)]
     #[schemars(range(min = 0, max = i32::MAX))]
     #[garde(custom(range(0, i32::MAX)))]
     pub level: i32,
@@ -81,47 +86,41 @@ pub struct ScaleInfo {
     #[x_kube(validation = TIMEOUT.rule())]
     #[garde(custom(TIMEOUT.check()))]
     pub timeout: Duration,
-}
 
-/// When a dependent is scaled back, and what it waits for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ScaleUpInfo {
-    /// Order and waits.
-    #[serde(flatten)]
-    pub scale: ScaleInfo,
-
-    /// How long this dependent waits, after the verdict that allows the restore, for the nodes that were
-    /// silent in the outage. Each must renew its lease again, and its Node be Ready, gone or not counted.
-    /// When the time is over it is scaled up all the same. Runs at the same time as initialDelay.
-    /// 0s to 1h; off when left out.
+    /// Only in scaleUp: how long this dependent waits, after the verdict that allows the restore, for
+    /// the nodes that were silent in the outage. Each must renew its lease and be Ready. Nodes that are
+    /// gone or excluded are ignored. When the time is over the dependent is scaled up all the same. Runs
+    /// at the same time as initialDelay. 0s to 1h; off when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Duration")]
     #[x_kube(validation = AWAIT_NODES.rule())]
+    #[garde(inner(custom(AWAIT_NODES.check())))]
     pub await_nodes: Option<Duration>,
 }
 
 /// One resource that is scaled to zero while a cluster is protected, and back afterwards.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Validate)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema, Validate)]
 #[serde(rename_all = "camelCase")]
 pub struct DependentResourceInfo {
     /// The resource, in the namespace of the cluster's control plane.
     #[garde(dive)]
     pub r#ref: DependentRef,
 
-    /// Whether a control plane may lack this resource. A missing one that is not optional is an
-    /// error. A scale-down stops at its level, and a scale-up skips it if nothing is owed to it.
+    /// true: control planes may lack this resource. false: if it is missing, that is an error: a
+    /// scale-down stops at its level, and a restore skips and reports it.
+    #[serde(default)]
     #[garde(skip)]
     pub optional: bool,
 
-    /// Order and waits when it is scaled back up. Level 0 when left out.
+    /// Order and waits when it is scaled back up.
     #[serde(default)]
     #[garde(dive)]
-    pub scale_up: ScaleUpInfo,
+    pub scale_up: ScaleInfo,
 
-    /// Order and waits when it is scaled down. Level 0 when left out.
+    /// Order and waits when it is scaled down.
     #[serde(default)]
-    #[garde(dive)]
+    #[x_kube(validation = scale_down_rule())]
+    #[garde(dive, custom(check_scale_down))]
     pub scale_down: ScaleInfo,
 }
 
@@ -131,24 +130,7 @@ impl Default for ScaleInfo {
             level: 0,
             initial_delay: no_delay(),
             timeout: half_a_minute(),
-        }
-    }
-}
-
-/// By hand: garde would name a flattened field in the path to what is wrong.
-impl Validate for ScaleUpInfo {
-    type Context = ();
-
-    fn validate_into(
-        &self,
-        context: &(),
-        parent: &mut dyn FnMut() -> garde::Path,
-        report: &mut garde::Report,
-    ) {
-        self.scale.validate_into(context, parent, report);
-        let awaits = self.await_nodes.as_ref();
-        if let Some(Err(error)) = awaits.map(|it| AWAIT_NODES.check()(it, context)) {
-            report.append(parent().join("await_nodes"), error);
+            await_nodes: None,
         }
     }
 }
@@ -193,6 +175,17 @@ impl DependentRef {
             Some(("apps", _)) | None => format!("{kind}/{name}"),
             Some((group, version)) => format!("{kind}.{version}.{group}/{name}"),
         }
+    }
+}
+
+fn scale_down_rule() -> Rule {
+    Rule::new("!has(self.awaitNodes)").message(AWAIT_NODES_MESSAGE)
+}
+
+fn check_scale_down(info: &ScaleInfo, _: &()) -> garde::Result {
+    match info.await_nodes {
+        None => Ok(()),
+        Some(_) => Err(garde::Error::new(AWAIT_NODES_MESSAGE)),
     }
 }
 

@@ -16,7 +16,6 @@
 mod action;
 mod check;
 mod cluster_health;
-mod cluster_selector;
 mod condition;
 mod crd;
 mod dependent;
@@ -40,9 +39,8 @@ pub use cluster_health::{
     ClusterHealthStatus, ClusterState, DependentStatus, LastAction, LeaseCounts, MAX_OUTPUT,
     MAX_RECENT_PROTECTIONS, MAX_UNHEALTHY_NODES, Protection, UnhealthyNode,
 };
-pub use cluster_selector::{ClusterSelector, LabelSource};
 pub use crd::{crd_file_name, crd_yaml, crds};
-pub use dependent::{DependentRef, DependentResourceInfo, ScaleInfo, ScaleUpInfo, needed_by_probe};
+pub use dependent::{DependentRef, DependentResourceInfo, ScaleInfo, needed_by_probe};
 pub use duration::{Duration, DurationError};
 pub use health_check::{CheckRole, HealthCheck};
 pub use max_protection::{MaxProtection, MaxProtectionAction};
@@ -50,7 +48,8 @@ pub use mode::Mode;
 pub use observation::{MetricsProvider, ObserverSettings};
 pub(crate) use probe_policy::MODE_MESSAGE;
 pub use probe_policy::{
-    ClusterCounts, FINALIZER, MAX_PROTECTED_NAMES, ProbePolicy, ProbePolicySpec, ProbePolicyStatus,
+    ClusterCounts, FINALIZER, LabelSource, MAX_PROTECTED_NAMES, ProbePolicy, ProbePolicySpec,
+    ProbePolicyStatus,
 };
 pub use reason::OUTAGE;
 pub(crate) use selector::{

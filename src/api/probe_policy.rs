@@ -11,7 +11,7 @@ use super::health_check::MAX_CHECKS;
 use super::observation::{check_unique_names, unique_names_rule};
 use super::share::{check_fraction, check_jitter, check_recovery, recovery_rule};
 use super::{
-    ClusterSelector, DependentResourceInfo, HealthCheck, MaxProtection, Mode, ObserverSettings,
+    DependentResourceInfo, HealthCheck, LabelSelector, MaxProtection, Mode, ObserverSettings,
 };
 use garde::Validate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -43,6 +43,16 @@ const GRACE: Bounds = Bounds::from_secs(1, 24 * 3600);
 pub(crate) const MODE_MESSAGE: &str =
     "must be set: write DryRun to observe only, or Enforce to also scale";
 const UNIQUE_REFS_MESSAGE: &str = "every ref must be unique: list a dependent only once";
+
+/// Objects whose labels select a cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum LabelSource {
+    /// The Cluster object alone: owners of a Shoot cannot change its labels.
+    #[default]
+    Cluster,
+    /// The Cluster object and the Shoot inside it. If both have a label, the Cluster's counts.
+    ClusterAndShoot,
+}
 
 /// Which clusters to probe, how to judge them, and which dependents to scale down while the nodes
 /// of a cluster cannot reach its API server.
@@ -112,11 +122,17 @@ const UNIQUE_REFS_MESSAGE: &str = "every ref must be unique: list a dependent on
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = mode_rule(), validation = recovery_rule())]
 pub struct ProbePolicySpec {
-    /// Selects clusters by the labels of the Cluster object and, unless from says otherwise, of the
-    /// Shoot inside it; the Cluster's own win. Selects all clusters when left out or empty.
+    /// Selects clusters by labels. Selects all clusters when left out or empty.
     #[serde(default)]
     #[garde(dive)]
-    pub cluster_selector: ClusterSelector,
+    pub cluster_selector: LabelSelector,
+
+    /// Whose labels clusterSelector sees, also with NotIn and DoesNotExist. Cluster: those of the
+    /// Cluster object. ClusterAndShoot: also those of the Shoot inside it, which the owners of the Shoot
+    /// set. If both have a label, the Cluster's counts.
+    #[serde(default)]
+    #[garde(skip)]
+    pub cluster_labels: LabelSource,
 
     /// Decides when several policies select one cluster: the highest priority applies, then the
     /// oldest policy, then the first by name. The others say so in their condition Conflicted.

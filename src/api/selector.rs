@@ -14,17 +14,17 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Most labels, and most expressions, of one selector.
-pub(super) const MAX_REQUIREMENTS: usize = 32;
+const MAX_REQUIREMENTS: usize = 32;
 /// Most values of one expression.
 const MAX_VALUES: usize = 64;
 /// Characters of a DNS subdomain, a slash and a name.
 const MAX_KEY: usize = MAX_PREFIX + 1 + MAX_NAME;
 const MAX_PREFIX: usize = 253;
-pub(super) const MAX_NAME: usize = 63;
+const MAX_NAME: usize = 63;
 
 const KEY_PATTERN: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$";
 const PREFIX_PATTERN: &str = r"^([^/]{1,253}/)?[^/]+$";
-pub(super) const VALUE_PATTERN: &str = r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$";
+const VALUE_PATTERN: &str = r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$";
 
 pub(crate) const KEY_MESSAGE: &str = "must be a label key: a name of at most 63 letters, digits, '-', '_' or \
      '.', beginning and ending with a letter or digit, optionally after a DNS subdomain and '/'";
@@ -134,7 +134,7 @@ impl LabelSelectorRequirement {
     }
 }
 
-pub(super) fn keys_rule() -> Rule {
+fn keys_rule() -> Rule {
     Rule::new(format!(
         "self.all(key, key.matches('{KEY_PATTERN}') && key.matches('{PREFIX_PATTERN}'))"
     ))
@@ -146,7 +146,7 @@ fn operator_rule() -> Rule {
         .message(VALUES_MESSAGE)
 }
 
-pub(super) fn check_labels(labels: &BTreeMap<String, String>, _: &()) -> garde::Result {
+fn check_labels(labels: &BTreeMap<String, String>, _: &()) -> garde::Result {
     for (key, value) in labels {
         if !is_label_key(key) {
             return Err(garde::Error::new(format_args!("key {key:?} {KEY_MESSAGE}")));

@@ -158,7 +158,7 @@ fn a_problem_names_what_is_allowed() {
     let mut policy = policy(object("minimal"));
     policy.spec.probe_interval = "1ms".parse().unwrap();
     policy.spec.failure_threshold = 0;
-    policy.spec.dependent_resource_infos[0].scale_up.scale.level = -1;
+    policy.spec.dependent_resource_infos[0].scale_up.level = -1;
     let mut problems = policy.spec.problems();
     problems.sort();
     assert_eq!(
@@ -254,10 +254,17 @@ fn defaults_are_those_of_the_schema() {
 fn a_minimal_policy_has_the_documented_defaults() {
     let spec = policy(object("minimal")).spec;
     let thirty = Duration::from_secs(30);
+    let scale = ScaleInfo {
+        level: 0,
+        initial_delay: Duration::from_secs(0),
+        timeout: thirty.clone(),
+        await_nodes: None,
+    };
     assert_eq!(
         spec,
         ProbePolicySpec {
-            cluster_selector: ClusterSelector::default(),
+            cluster_selector: LabelSelector::default(),
+            cluster_labels: LabelSource::Cluster,
             priority: 0,
             mode: Some(Mode::Enforce),
             suspend: false,
@@ -280,19 +287,8 @@ fn a_minimal_policy_has_the_documented_defaults() {
                     name: "kube-controller-manager".into(),
                 },
                 optional: false,
-                scale_up: ScaleUpInfo {
-                    scale: ScaleInfo {
-                        level: 0,
-                        initial_delay: Duration::from_secs(0),
-                        timeout: thirty.clone(),
-                    },
-                    await_nodes: None,
-                },
-                scale_down: ScaleInfo {
-                    level: 0,
-                    initial_delay: Duration::from_secs(0),
-                    timeout: thirty,
-                },
+                scale_up: scale.clone(),
+                scale_down: scale,
             }],
             observer: ObserverSettings {
                 backoff: 1,
@@ -395,7 +391,7 @@ fn the_examples_give_kubelets_time_to_report() {
         assert_eq!(awaits, [None, two_minutes, two_minutes]);
         let delays: Vec<Duration> = dependents
             .filter(|it| it.r#ref.name == "machine-controller-manager")
-            .map(|it| it.scale_up.scale.initial_delay.clone())
+            .map(|it| it.scale_up.initial_delay.clone())
             .collect();
         assert_eq!(delays, [Duration::from_secs(30)]);
     }

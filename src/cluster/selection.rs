@@ -70,8 +70,8 @@ impl PolicyHold {
 pub struct Rules {
     /// What `spec.clusterSelector` asks of the labels.
     pub selector: LabelSelector,
-    /// `spec.clusterSelector.from`.
-    pub from: LabelSource,
+    /// `spec.clusterLabels`.
+    pub labels: LabelSource,
     /// `spec.priority`.
     pub priority: i32,
     /// The settings of every cluster that it applies to, before the cluster's own overrides.
@@ -184,8 +184,8 @@ impl Rules {
     fn new(object: &ProbePolicy) -> Result<Self, TemplateError> {
         let ProbePolicy { metadata, spec, .. } = object;
         Ok(Self {
-            selector: spec.cluster_selector.requirements(),
-            from: spec.cluster_selector.from,
+            selector: spec.cluster_selector.clone(),
+            labels: spec.cluster_labels,
             priority: spec.priority,
             template: Template::new(name(metadata), spec)?,
         })
@@ -193,7 +193,7 @@ impl Rules {
 
     /// Whether they select a cluster with these labels.
     pub fn selects(&self, labels: &ClusterLabels) -> bool {
-        self.selector.matches(labels.of(self.from))
+        self.selector.matches(labels.of(self.labels))
     }
 }
 
@@ -301,22 +301,37 @@ mod tests {
     }
 
     #[rstest]
-    #[case::everything(json!({}), true)]
-    #[case::matching(json!({"matchLabels": {"stage": "live"}}), true)]
-    #[case::other_value(json!({"matchLabels": {"stage": "dev"}}), false)]
-    #[case::absent_key(json!({"matchLabels": {"region": "eu"}}), false)]
-    #[case::the_clusters_win(json!({"matchLabels": {"tier": "cluster"}}), true)]
-    #[case::the_shoots_lose(json!({"matchLabels": {"tier": "shoot"}}), false)]
-    #[case::of_both(json!({"from": "ClusterAndShoot", "matchLabels": {"stage": "live"}}), true)]
-    #[case::of_the_cluster(json!({"from": "Cluster", "matchLabels": {"own": "x"}}), true)]
-    #[case::not_of_the_shoot(json!({"from": "Cluster", "matchLabels": {"stage": "live"}}), false)]
+    #[case::everything(json!({}), true, true)]
+    #[case::of_the_cluster(json!({"matchLabels": {"own": "x"}}), true, true)]
+    #[case::of_the_shoot(json!({"matchLabels": {"stage": "live"}}), false, true)]
+    #[case::other_value(json!({"matchLabels": {"own": "y"}}), false, false)]
+    #[case::absent_key(json!({"matchLabels": {"region": "eu"}}), false, false)]
+    #[case::the_clusters_win(json!({"matchLabels": {"tier": "cluster"}}), true, true)]
+    #[case::the_shoots_lose(json!({"matchLabels": {"tier": "shoot"}}), false, false)]
     #[case::the_shoot_keeps_none_out(
-        json!({"from": "Cluster", "matchExpressions": [{"key": "stage", "operator": "DoesNotExist"}]}),
-        true
+        json!({"matchExpressions": [{"key": "stage", "operator": "DoesNotExist"}]}),
+        true,
+        false
     )]
-    fn the_selector_decides(#[case] selector: Value, #[case] selected: bool) {
-        let policy = policy("a", 0, OLD, |it| it["spec"]["clusterSelector"] = selector);
-        assert_eq!(!chosen(&[policy]).is_empty(), selected);
+    fn the_selector_decides(
+        #[case] selector: Value,
+        #[case] by_default: bool,
+        #[case] with_the_shoots_labels: bool,
+    ) {
+        for (labels, selected) in [
+            (json!(null), by_default),
+            (json!("Cluster"), by_default),
+            (json!("ClusterAndShoot"), with_the_shoots_labels),
+        ] {
+            let policy = policy("a", 0, OLD, |it| {
+                it["spec"]["clusterSelector"] = selector.clone();
+                match labels.is_null() {
+                    true => (),
+                    false => it["spec"]["clusterLabels"] = labels.clone(),
+                }
+            });
+            assert_eq!(!chosen(&[policy]).is_empty(), selected, "{labels}");
+        }
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub(super) fn lines(answers: &Answers) -> Vec<String> {
             }
             _ if policy.deleting => "is being deleted, and selects nothing".to_owned(),
             Some(rules) => {
-                let labels = labels.of(rules.from).iter();
+                let labels = labels.of(rules.labels).iter();
                 let labels: Vec<_> = labels.map(|(key, it)| format!("{key}={it}")).collect();
                 let labels = clean(&labels.join(","), MAX_LABELS);
                 let asked = Selector::new(&rules.selector).brief();

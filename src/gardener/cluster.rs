@@ -108,9 +108,9 @@ pub struct ClusterLabels {
 }
 
 impl ClusterLabels {
-    /// Those that count for a selector that asks for the labels of these objects.
-    pub fn of(&self, from: LabelSource) -> &BTreeMap<String, String> {
-        match from {
+    /// Labels of these objects.
+    pub fn of(&self, source: LabelSource) -> &BTreeMap<String, String> {
+        match source {
             LabelSource::Cluster => &self.cluster,
             LabelSource::ClusterAndShoot => &self.both,
         }

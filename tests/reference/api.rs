@@ -90,7 +90,6 @@ impl Types {
         types.add::<api::CheckType>();
         types.add::<api::ClusterCounts>();
         types.add::<api::ClusterHealthStatus>();
-        types.add::<api::ClusterSelector>();
         types.add::<api::ClusterState>();
         types.add::<Condition>();
         types.add::<api::DependantSelectors>();
@@ -119,7 +118,6 @@ impl Types {
         types.add::<api::ProbePolicyStatus>();
         types.add::<api::Protection>();
         types.add::<api::ScaleInfo>();
-        types.add::<api::ScaleUpInfo>();
         types.add::<api::Scheme>();
         types.add::<api::ServiceCounts>();
         types.add::<api::TcpSocketAction>();

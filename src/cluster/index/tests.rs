@@ -18,6 +18,7 @@ fn policy_json(name: &str, priority: i32, stage: Option<&str>) -> Value {
         "metadata": {"name": name, "generation": 1, "creationTimestamp": OLD},
         "spec": {
             "clusterSelector": {"matchLabels": labels},
+            "clusterLabels": "ClusterAndShoot",
             "priority": priority,
             "mode": "Enforce",
             "kubeConfigSecretName": "dwd",
