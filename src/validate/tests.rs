@@ -130,7 +130,7 @@ spec:
 #[case::no_selectors("\n      - matchLabels: {role: apiserver}", " []", &["f:9:21: WeedPolicy/default: spec.servicesAndDependantSelectors.etcd-main-client.podSelectors: must have at least 1 item, not 0"])]
 #[case::no_text("role: apiserver", "role: on", &["f:10:29: WeedPolicy/default: spec.servicesAndDependantSelectors.etcd-main-client.podSelectors[0].matchLabels.role: must be a string, not a boolean: put it in quotes if it is meant"])]
 #[case::unit("5m", "5", &["f:6:18: WeedPolicy/default: spec.watchDuration: must be a string, not a whole number: put it in quotes if it is meant"])]
-#[case::no_duration("5m", "5 minutes", &["f:6:18: WeedPolicy/default: spec.watchDuration: \"5 minutes\" is not a duration: write at most four numbers, each followed by h, m, s or ms, such as 1m30s, 0.5s or 500ms"])]
+#[case::no_duration("5m", "5 minutes", &["f:6:18: WeedPolicy/default: spec.watchDuration: \"5 minutes\" is not a duration: write numbers of h, m, s and ms, in this order and each at most once, such as 1m30s, 0.5s or 500ms"])]
 #[case::default_for_null("5m", "null", &[])]
 #[case::unknown_field("watchDuration: 5m", "watchduration: 5m", &["f:6:3: WeedPolicy/default: spec.watchduration: unknown field; there are mode, namespaceSelector, podControllers, servicesAndDependantSelectors, suspend, watchDuration"])]
 #[case::twice("watchDuration: 5m", "mode: DryRun\n  mode: Enforce", &["f:7:3: WeedPolicy/default: spec.mode: is there twice"])]

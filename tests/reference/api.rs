@@ -24,7 +24,7 @@ const FORMS: [(&str, &str, &str); 14] = [
     (
         "probeInterval",
         "duration",
-        "up to four numbers, each followed by `h`, `m`, `s` or `ms`, such as `1m30s` or `0.5s`",
+        "numbers of `h`, `m`, `s` and `ms`, in this order and each at most once, such as `1m30s` or `0.5s`",
     ),
     (
         "kubeConfigSecretName",

@@ -28,7 +28,7 @@ fuzzed!(
     a_duration_keeps_what_is_written_or_is_refused,
     500,
     text(
-        texts(&["1h30m", "0s", "99999.999h", "1.5h", "500ms", "1h1m1s1ms"]),
+        texts(&["1h30m", "0s", "99999h", "1.5s", "500ms", "1h1m1s1ms"]),
         DURATIONS
     ),
     |text| {

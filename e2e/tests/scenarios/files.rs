@@ -136,7 +136,7 @@ spec:
 const CASES: [(&str, &str, bool); 45] = [
     ("", "", true),
     ("5m", "null", true),
-    ("5m", "1.5h", true),
+    ("5m", "1h30m", true),
     ("5m", "5", false),
     ("5m", "'5'", false),
     ("5m", "24h1s", false),
