@@ -21,7 +21,7 @@ const AWAIT_NODES_MESSAGE: &str =
     "awaitNodes has no meaning in scaleDown, which waits for no nodes: write it in scaleUp";
 
 const API_VERSION_PATTERN: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[a-z]([-a-z0-9]{0,61}[a-z0-9])?$";
-pub(super) const KIND_PATTERN: &str = "^[A-Z][A-Za-z0-9]{0,62}$";
+const KIND_PATTERN: &str = "^[A-Z][A-Za-z0-9]{0,62}$";
 /// DNS subdomain by RFC 1123, which names of objects are.
 pub(super) const NAME_PATTERN: &str =
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
@@ -214,7 +214,7 @@ fn check_api_version(text: &str, _: &()) -> garde::Result {
 }
 
 /// That a text can be a kind.
-pub(super) fn check_kind(text: &str, _: &()) -> garde::Result {
+fn check_kind(text: &str, _: &()) -> garde::Result {
     if text.starts_with(|c: char| c.is_ascii_uppercase())
         && text.len() <= 63
         && text.bytes().all(|b| b.is_ascii_alphanumeric())

@@ -57,8 +57,8 @@ pub(crate) use selector::{
 };
 pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
 pub use weed_policy::{
-    DependantSelectors, LastWeed, LeftAlone, MAX_LAST_WEEDS, MAX_LEFT_ALONE, PodController,
-    ServiceCounts, WeedPolicy, WeedPolicySpec, WeedPolicyStatus,
+    DependantSelectors, LastWeed, LeftAlone, MAX_LAST_WEEDS, MAX_LEFT_ALONE, ServiceCounts,
+    WeedPolicy, WeedPolicySpec, WeedPolicyStatus,
 };
 
 /// The API group of every kind in this module.

@@ -318,7 +318,6 @@ fn a_minimal_weed_policy_has_the_documented_defaults() {
             namespace_selector: LabelSelector::default(),
             watch_duration: "5m".parse().unwrap(),
             services_and_dependant_selectors: [("etcd-main-client".to_owned(), dependants)].into(),
-            pod_controllers: vec![],
             mode: Mode::Enforce,
             suspend: false,
         }

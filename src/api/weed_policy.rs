@@ -5,9 +5,8 @@
 
 use super::check::{entries, readable_problems};
 use super::condition::conditions_schema;
-use super::dependent::{KIND_PATTERN, MAX_NAME, check_kind};
 use super::duration::{Bounds, Duration};
-use super::{LabelSelector, Mode, is_dns_subdomain};
+use super::{LabelSelector, Mode};
 use garde::Validate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::core::Rule;
@@ -20,8 +19,6 @@ use std::collections::BTreeMap;
 const MAX_SERVICES: usize = 64;
 /// Most pod selectors of a service.
 const MAX_SELECTORS: usize = 16;
-/// Most entries of [`WeedPolicySpec::pod_controllers`].
-const MAX_CONTROLLERS: usize = 16;
 /// Most entries of [`WeedPolicyStatus::last_weeds`].
 pub const MAX_LAST_WEEDS: usize = 10;
 /// Most entries of [`WeedPolicyStatus::left_alone`].
@@ -35,12 +32,6 @@ const WATCH_DURATION: Bounds = Bounds::from_secs(1, 24 * 3600);
 const SERVICE_PATTERN: &str = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$";
 const MAX_SERVICE_NAME: usize = 63;
 
-/// DNS subdomain by RFC 1123, or empty for the core group.
-const API_GROUP_PATTERN: &str =
-    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$";
-
-const CONTROLLERS_MESSAGE: &str =
-    "pods of Jobs and mirrors of static pods (of Nodes) are never deleted";
 const SERVICE_MESSAGE: &str = "must be the name of a Service: at most 63 lower case letters, digits \
      or '-', beginning and ending with a letter or digit";
 const EMPTY_SELECTOR_MESSAGE: &str = "every selector must name a label: an empty one would match \
@@ -146,15 +137,6 @@ pub struct WeedPolicySpec {
     #[garde(custom(entries(1, MAX_SERVICES)), custom(check_service_names), dive)]
     pub services_and_dependant_selectors: BTreeMap<String, DependantSelectors>,
 
-    /// Other kinds of controllers that replace a pod that is deleted, and lose nothing by it. Pods of
-    /// ReplicaSets, StatefulSets and DaemonSets of the group apps are always deleted. Pods of a controller
-    /// of any other kind are deleted only if it is listed here. At most 16 kinds.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = MAX_CONTROLLERS))]
-    #[x_kube(validation = controllers_rule())]
-    #[garde(custom(entries(0, MAX_CONTROLLERS)), custom(check_controllers), dive)]
-    pub pod_controllers: Vec<PodController>,
-
     /// Enforce, or DryRun: observes and reports, but deletes no pod.
     #[serde(default)]
     #[garde(skip)]
@@ -176,24 +158,6 @@ pub struct DependantSelectors {
     #[x_kube(validation = selectors_rule())]
     #[garde(custom(entries(1, MAX_SELECTORS)), custom(check_selectors), dive)]
     pub pod_selectors: Vec<LabelSelector>,
-}
-
-/// A kind of controllers of pods, in any version.
-#[derive(
-    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, Validate,
-)]
-#[serde(rename_all = "camelCase")]
-pub struct PodController {
-    /// API group of the kind, such as apps.kruise.io. Empty, or left out, for the core group.
-    #[serde(default)]
-    #[schemars(length(max = MAX_NAME), regex(pattern = API_GROUP_PATTERN))]
-    #[garde(custom(check_api_group))]
-    pub api_group: String,
-
-    /// The kind, such as CloneSet: that of the object which the pod names as its controller.
-    #[schemars(length(min = 1, max = 63), regex(pattern = KIND_PATTERN))]
-    #[garde(custom(check_kind))]
-    pub kind: String,
 }
 
 /// How many services a policy watches, and how they are.
@@ -333,33 +297,6 @@ fn selectors_rule() -> Rule {
     .message(EMPTY_SELECTOR_MESSAGE)
 }
 
-fn controllers_rule() -> Rule {
-    Rule::new(
-        "self.all(c, !(c.kind == 'Job' && has(c.apiGroup) && c.apiGroup == 'batch') && \
-         !(c.kind == 'Node' && (!has(c.apiGroup) || c.apiGroup == '')))",
-    )
-    .message(CONTROLLERS_MESSAGE)
-}
-
-fn check_controllers(controllers: &[PodController], _: &()) -> garde::Result {
-    let never =
-        |it: &PodController| matches!((&*it.api_group, &*it.kind), ("batch", "Job") | ("", "Node"));
-    if controllers.iter().any(never) {
-        return Err(garde::Error::new(CONTROLLERS_MESSAGE));
-    }
-    Ok(())
-}
-
-fn check_api_group(text: &str, _: &()) -> garde::Result {
-    if text.is_empty() || is_dns_subdomain(text) {
-        Ok(())
-    } else {
-        Err(garde::Error::new(
-            "must be an API group, such as apps.kruise.io, or empty for the core group",
-        ))
-    }
-}
-
 fn check_service_names<T>(services: &BTreeMap<String, T>, _: &()) -> garde::Result {
     match services.keys().find(|name| !is_service_name(name)) {
         None => Ok(()),
@@ -396,13 +333,6 @@ mod tests {
         fn service_names_are_those_of_the_schema(name in "[a-z0-9A_.-]{0,3}[a-z0-9-]{0,66}") {
             let pattern = Regex::new(SERVICE_PATTERN).unwrap();
             prop_assert_eq!(is_service_name(&name), pattern.is_match(&name));
-        }
-
-        #[test]
-        fn api_groups_are_those_of_the_schema(text in "[a-z0-9.A-]{0,8}[a-z]{0,256}") {
-            let pattern = Regex::new(API_GROUP_PATTERN).unwrap();
-            let schema = text.len() <= MAX_NAME && pattern.is_match(&text);
-            prop_assert_eq!(check_api_group(&text, &()).is_ok(), schema);
         }
     }
 }

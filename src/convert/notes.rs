@@ -36,8 +36,7 @@ const THRESHOLDS: &str = "successThreshold and failureThreshold count verdicts a
 const WEEDER: [&str; 3] = [
     "watchDuration ends early when the service is down again, and begins anew when it is back: \
      docs/migration.md#weeder",
-    "a pod is left alone unless its controller is a ReplicaSet, StatefulSet or DaemonSet, or of a kind \
-     in podControllers: docs/migration.md#weeder",
+    "a pod of a Job, of a static pod, or without a controller is left alone: docs/migration.md#weeder",
     "a selector that names no label is refused, since it would match every pod: \
      docs/migration.md#weeder",
 ];

@@ -3,7 +3,7 @@
 //! Of a Pod the looping containers matter, who would replace it, and what identifies this very
 //! version of it; the rest, some ten kilobytes, is dropped while decoding.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use jiff::SignedDuration;
 use k8s_openapi::{
@@ -13,18 +13,13 @@ use k8s_openapi::{
 use kube::Resource;
 use serde::Deserialize;
 
-use crate::{api::PodController, util::text::clean, weeder::report::PodOwner};
+use crate::weeder::report::PodOwner;
 
 /// The reason for which a kubelet waits before it starts a container that crashed again.
 const CRASH_LOOP: &str = "CrashLoopBackOff";
 /// A kubelet forgets the back-off of a container that has run for so long, twice the longest back-off, and
 /// starts it again without delay.
 const FORGIVEN: SignedDuration = SignedDuration::from_mins(10);
-/// Characters of the kind and of the `apiVersion` of a controller that a message repeats: as many as an API
-/// server takes for kinds of its own and for the group of a custom one.
-const MAX_KIND: usize = 63;
-const MAX_VERSION: usize = 317;
-
 /// What is read of a Pod.
 #[derive(Clone, Debug, PartialEq, Deserialize, Resource)]
 #[serde(from = "Received")]
@@ -48,20 +43,16 @@ pub enum Reason {
     StaticPod,
     /// A Job takes a pod that is deleted for one that has failed, and gives up after some.
     JobPod,
-    /// Its controller is of a kind that the policy does not name: it may take a pod that is deleted for
-    /// one that has failed, as a Job does.
-    OtherController,
     /// Its predecessor was deleted in the same window: it waits for its turn.
     Repeated,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 4] = [
         Self::NoController,
         Self::StaticPod,
         Self::JobPod,
-        Self::OtherController,
         Self::Repeated,
     ];
 }
@@ -78,26 +69,15 @@ impl Pod {
     }
 }
 
-/// Why a looping pod with this controller is left alone; `None` if it may be deleted, by a policy that names
-/// these `kinds` of controllers besides.
-pub fn left_alone(controller: Option<&PodOwner>, kinds: &[PodController]) -> Option<Reason> {
-    let Some(PodOwner {
-        api_version, kind, ..
-    }) = controller
-    else {
-        return Some(Reason::NoController);
-    };
-    let group = api_version.split_once('/').map_or("", |(group, _)| group);
-    match (group, &**kind) {
-        ("", "Node") => Some(Reason::StaticPod),
-        ("batch", "Job") => Some(Reason::JobPod),
-        ("apps", "ReplicaSet" | "StatefulSet" | "DaemonSet") => None,
-        (group, kind) => {
-            let named = kinds
-                .iter()
-                .any(|it| it.api_group == group && it.kind == kind);
-            (!named).then_some(Reason::OtherController)
-        }
+/// Returns why a looping pod with this controller is left alone; `None` if it may be deleted.
+///
+/// The group of the kind makes no difference: Jobs of other groups count a deleted pod as failed, too.
+pub fn left_alone(controller: Option<&PodOwner>) -> Option<Reason> {
+    match controller.map(|it| &*it.kind) {
+        None => Some(Reason::NoController),
+        Some("Node") => Some(Reason::StaticPod),
+        Some("Job") => Some(Reason::JobPod),
+        Some(_) => None,
     }
 }
 
@@ -108,14 +88,13 @@ impl Reason {
             Self::NoController => "NoController",
             Self::StaticPod => "StaticPod",
             Self::JobPod => "JobPod",
-            Self::OtherController => "OtherController",
             Self::Repeated => "Repeated",
         }
     }
 
-    /// The reason in a sentence, for people, of a pod with this controller.
-    pub fn message(self, controller: Option<&PodOwner>) -> Cow<'static, str> {
-        let message = match self {
+    /// The reason in a sentence, for people.
+    pub fn message(self) -> &'static str {
+        match self {
             Self::NoController => {
                 "it is in CrashLoopBackOff, but no controller owns it: nothing would create it \
                  anew, so it is not deleted"
@@ -128,24 +107,11 @@ impl Reason {
                 "it is in CrashLoopBackOff, but belongs to a Job, which takes a pod that is deleted \
                  for one that has failed, and gives up after backoffLimit of them"
             }
-            Self::OtherController => {
-                let kind = controller.map_or("", |it| &it.kind);
-                let version = controller.map_or("", |it| &it.api_version);
-                return format!(
-                    "it is in CrashLoopBackOff, but its controller is a {} of {}, which may count a \
-                     deleted pod as failed: it is deleted only if podControllers of the policy names \
-                     that kind",
-                    clean(kind, MAX_KIND),
-                    clean(version, MAX_VERSION)
-                )
-                .into();
-            }
             Self::Repeated => {
                 "it is in CrashLoopBackOff like the pod before it, which was deleted with the service \
                  ready: it is deleted too, but only after a pause, which grows each time"
             }
-        };
-        message.into()
+        }
     }
 }
 
@@ -369,10 +335,6 @@ mod tests {
         assert!(!pod.looping.is_empty() && !pod.is_looping());
     }
 
-    fn controlled(version: &str, kind: &str) -> Value {
-        json!({"apiVersion": version, "kind": kind, "name": "o", "uid": "x", "controller": true})
-    }
-
     #[rstest]
     #[case::replica_set(json!([owner("ReplicaSet", json!(true))]), None)]
     #[case::second(json!([owner("A", json!(false)), owner("ReplicaSet", json!(true))]), None)]
@@ -392,58 +354,12 @@ mod tests {
         json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "x", "controller": true}]),
         Some(Reason::JobPod)
     )]
+    #[case::job_of_another_group(json!([owner("Job", json!(true))]), Some(Reason::JobPod))]
     #[case::stateful_set(json!([owner("StatefulSet", json!(true))]), None)]
-    #[case::daemon_set(json!([owner("DaemonSet", json!(true))]), None)]
-    #[case::of_a_later_version(json!([controlled("apps/v2", "ReplicaSet")]), None)]
-    #[case::another_kind_of_job(json!([owner("Job", json!(true))]), Some(Reason::OtherController))]
-    #[case::another_kind_of_node(json!([owner("Node", json!(true))]), Some(Reason::OtherController))]
-    #[case::another_group(
-        json!([controlled("extensions.example.org/v1", "ReplicaSet")]),
-        Some(Reason::OtherController)
-    )]
-    #[case::of_no_group(json!([controlled("v1", "ReplicaSet")]), Some(Reason::OtherController))]
-    #[case::in_lower_case(json!([owner("replicaset", json!(true))]), Some(Reason::OtherController))]
-    #[case::workflow(
-        json!([controlled("argoproj.io/v1alpha1", "Workflow")]),
-        Some(Reason::OtherController)
-    )]
-    #[case::named(json!([controlled("apps.kruise.io/v1alpha1", "CloneSet")]), None)]
-    #[case::named_in_another_version(json!([controlled("apps.kruise.io/v2", "CloneSet")]), None)]
-    #[case::named_of_another_kind(
-        json!([controlled("apps.kruise.io/v1alpha1", "StatefulSet")]),
-        Some(Reason::OtherController)
-    )]
-    #[case::named_of_the_core_group(json!([controlled("v1", "ReplicationController")]), None)]
-    #[case::named_and_a_job(json!([controlled("batch/v1", "Job")]), Some(Reason::JobPod))]
+    #[case::any_other(json!([owner("CloneSet", json!(true))]), None)]
     fn who_is_left_alone(#[case] owners: Value, #[case] expected: Option<Reason>) {
         let pod = pod(|it| it["metadata"]["ownerReferences"] = owners);
-        let kinds = [
-            ("apps.kruise.io", "CloneSet"),
-            ("", "ReplicationController"),
-            ("batch", "Job"),
-        ];
-        let kinds = kinds.map(|(group, kind)| PodController {
-            api_group: group.to_owned(),
-            kind: kind.to_owned(),
-        });
-        assert_eq!(left_alone(pod.controller.as_ref(), &kinds), expected);
-    }
-
-    #[test]
-    fn another_controller_is_named_within_bounds() {
-        let of = |version: &str, kind: &str| {
-            let owners = json!([controlled(version, kind)]);
-            let pod = pod(|it| it["metadata"]["ownerReferences"] = owners);
-            Reason::OtherController.message(pod.controller.as_ref())
-        };
-        let message = of("argoproj.io/v1alpha1", "Workflow");
-        assert!(
-            message.contains("a Workflow of argoproj.io/v1alpha1,"),
-            "{message}"
-        );
-        let long = of(&"\u{1b}v".repeat(10_000), &"\nk".repeat(10_000));
-        assert!(long.chars().count() < 600, "{long}");
-        assert!(!long.contains(['\n', '\u{1b}']), "{long}");
+        assert_eq!(left_alone(pod.controller.as_ref()), expected);
     }
 
     #[test]

@@ -12,8 +12,7 @@ use serde_json::Value;
 
 use crate::{
     api::{
-        LabelSelector, Mode, PodController, WeedPolicy, WeedPolicySpec, WeedPolicyStatus,
-        selector_text::Selector,
+        LabelSelector, Mode, WeedPolicy, WeedPolicySpec, WeedPolicyStatus, selector_text::Selector,
     },
     runtime::salvage,
 };
@@ -61,8 +60,6 @@ pub struct Rules {
     lasts: Duration,
     /// `spec.servicesAndDependantSelectors`.
     services: BTreeMap<Arc<str>, Arc<[Arc<Selector>]>>,
-    /// `spec.podControllers`.
-    controllers: Arc<[PodController]>,
 }
 
 /// What a policy asks for where a service has become ready.
@@ -72,8 +69,6 @@ pub struct Terms {
     pub lasts: Duration,
     /// Which.
     pub selectors: Arc<[Arc<Selector>]>,
-    /// The kinds of controllers, besides those of the group `apps`, whose pods are.
-    pub controllers: Arc<[PodController]>,
     /// Whether they are really deleted.
     pub mode: Mode,
 }
@@ -183,7 +178,6 @@ impl Policy {
         Some(Terms {
             lasts: rules.lasts,
             selectors: rules.services.get(service)?.clone(),
-            controllers: rules.controllers.clone(),
             mode: self.mode,
         })
     }
@@ -204,7 +198,6 @@ impl Rules {
         Ok(Self {
             namespaces: spec.namespace_selector.clone(),
             lasts: spec.watch_duration.get(),
-            controllers: spec.pod_controllers.as_slice().into(),
             services: services
                 .iter()
                 .map(|(name, dependants)| {

@@ -32,11 +32,6 @@ const FORMS: [(&str, &str, &str); 14] = [
         "lower case letters, digits, `-` and `.`, as names of objects are",
     ),
     ("apiVersion", "API version", "such as `apps/v1`"),
-    (
-        "apiGroup",
-        "API group",
-        "such as `apps.kruise.io`, or nothing for the core group",
-    ),
     ("kind", "kind", "such as `Deployment`"),
     (
         "key",
@@ -93,7 +88,6 @@ impl Types {
         types.add::<api::ClusterState>();
         types.add::<Condition>();
         types.add::<api::DependantSelectors>();
-        types.add::<api::PodController>();
         types.add::<api::DependentRef>();
         types.add::<api::DependentResourceInfo>();
         types.add::<api::DependentStatus>();

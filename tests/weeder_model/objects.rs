@@ -23,8 +23,6 @@ pub(crate) struct Policy {
     pub(crate) suspend: bool,
     pub(crate) flaw: Flaw,
     pub(crate) deleting: bool,
-    /// Whether it names the kind of [`Owner::Other`].
-    pub(crate) names_other: bool,
     /// In seconds.
     pub(crate) lasts: u64,
 }
@@ -67,6 +65,7 @@ pub(crate) struct Pod {
 pub(crate) enum Owner {
     None,
     Node,
+    Job,
     ReplicaSet,
     Other,
 }
@@ -131,7 +130,6 @@ impl Policy {
                 "namespaceSelector": if self.zoned { json!({"matchLabels": {"zone": "a"}}) } else { json!({}) },
                 "watchDuration": duration,
                 "servicesAndDependantSelectors": services,
-                "podControllers": if self.names_other { json!([{"apiGroup": "apps.kruise.io", "kind": "CloneSet"}]) } else { json!([]) },
                 "mode": if self.enforce { "Enforce" } else { "DryRun" },
                 "suspend": self.suspend,
             },
@@ -177,12 +175,11 @@ impl Slice {
 }
 
 impl Pod {
-    /// Whether it is to be deleted if an enforcing window of this policy claims it.
-    pub(crate) fn is_weed(&self, policy: &Policy) -> bool {
+    /// Whether it is to be deleted if an enforcing window claims it.
+    pub(crate) fn is_weed(&self) -> bool {
         let replaced = match self.owner {
-            Owner::None | Owner::Node => false,
-            Owner::ReplicaSet => true,
-            Owner::Other => policy.names_other,
+            Owner::None | Owner::Node | Owner::Job => false,
+            Owner::ReplicaSet | Owner::Other => true,
         };
         self.looping && !self.terminating && replaced
     }
@@ -199,6 +196,7 @@ impl Pod {
         let kind = match self.owner {
             Owner::None => None,
             Owner::Node => Some(("v1", "Node")),
+            Owner::Job => Some(("batch/v1", "Job")),
             Owner::ReplicaSet => Some(("apps/v1", "ReplicaSet")),
             Owner::Other => Some(("apps.kruise.io/v1alpha1", "CloneSet")),
         };

@@ -32,7 +32,7 @@ impl World {
             let selectors = policy.selectors(service).unwrap_or_default();
             namespace == pod.namespace
                 && policy.enforce
-                && pod.is_weed(policy)
+                && pod.is_weed()
                 && *opened + Duration::from_secs(policy.lasts) > until
                 && selectors.iter().any(|it| pod.matches(SELECTORS[*it].0))
         })
@@ -62,7 +62,7 @@ impl World {
         let is_it = |it: &&usize| policy_name(**it) == *deletion.policy;
         let name = policies.keys().find(is_it).expect("a policy that is there");
         let policy = &policies[name];
-        assert!(policy.enforce && pod.is_weed(policy), "{policy:?} {pod:?}");
+        assert!(policy.enforce && pod.is_weed(), "{policy:?} {pod:?}");
         let service = SERVICES.iter().position(|it| **it == *deletion.service);
         let service = service.expect("a service of the model");
         let key = (*name, policy.uid, pod.namespace, service);

@@ -65,11 +65,10 @@ pub(crate) fn steps(namespaces: usize) -> impl Strategy<Value = Vec<Step>> {
         prop::bool::weighted(0.1),
         prop_oneof![8 => Just(Flaw::None), 1 => Just(Flaw::Invalid), 1 => Just(Flaw::Unreadable)],
         prop::bool::weighted(0.05),
-        any::<bool>(),
         prop_oneof![1..20_u64, Just(3_600)],
     )
         .prop_map(
-            |(services, zoned, enforce, suspend, flaw, deleting, names_other, lasts)| Policy {
+            |(services, zoned, enforce, suspend, flaw, deleting, lasts)| Policy {
                 uid: 0,
                 services: services
                     .into_iter()
@@ -80,7 +79,6 @@ pub(crate) fn steps(namespaces: usize) -> impl Strategy<Value = Vec<Step>> {
                 suspend,
                 flaw,
                 deleting,
-                names_other,
                 lasts,
             },
         );
@@ -90,7 +88,8 @@ pub(crate) fn steps(namespaces: usize) -> impl Strategy<Value = Vec<Step>> {
         6 => Just(Owner::ReplicaSet),
         1 => Just(Owner::None),
         1 => Just(Owner::Node),
-        2 => Just(Owner::Other),
+        1 => Just(Owner::Job),
+        1 => Just(Owner::Other),
     ];
     let answer = prop_oneof![
         6 => Just(Answer::Honest),

@@ -316,14 +316,14 @@ async fn e2e_pods_that_nothing_would_bring_back_are_not_weeded(env: Env) -> Resu
     }]);
     stack.run_alone(&alone, "bare", &json!([])).await?;
     stack.run_alone(&alone, "static", &node).await?;
-    let workflow = json!([{
-        "apiVersion": "argoproj.io/v1alpha1",
-        "kind": "Workflow",
+    let job = json!([{
+        "apiVersion": "batch/v1",
+        "kind": "Job",
         "name": "build",
         "uid": "6a0f1f0e-6f3b-4c8e-9a55-1d0a3c1f8a11",
         "controller": true,
     }]);
-    stack.run_alone(&alone, "workflow", &workflow).await?;
+    stack.run_alone(&alone, "job", &job).await?;
     stack.is_ready(&alone).await?;
     dry.says("Ready", "DryRun").await?;
 
@@ -343,7 +343,7 @@ async fn e2e_pods_that_nothing_would_bring_back_are_not_weeded(env: Env) -> Resu
         left == [
             ("bare", "NoController"),
             ("static", "StaticPod"),
-            ("workflow", "OtherController")
+            ("job", "JobPod")
         ]
         .into(),
         "{left:?}"
@@ -361,7 +361,7 @@ async fn e2e_pods_that_nothing_would_bring_back_are_not_weeded(env: Env) -> Resu
         &["PodWeeded", "replicaset/kube-apiserver"],
         &["LeftAlone", "pod/bare"],
         &["LeftAlone", "pod/static"],
-        &["LeftAlone", "pod/workflow"],
+        &["LeftAlone", "pod/job"],
     ];
     shown(seed, &events, &lines).await
 }

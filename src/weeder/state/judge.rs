@@ -19,11 +19,11 @@ use crate::{
 
 /// The windows that claim a pod.
 pub(super) struct Claims {
-    /// The one that was opened first, of those whose policy may delete the pod if there is one.
+    /// The one that was opened first.
     pub(super) first: Claim,
-    /// All, with the reason of each policy for leaving the pod alone, if none may delete it.
+    /// All, with the reason for leaving the pod alone, if nothing may delete it.
     pub(super) left_alone: Vec<(Claim, Reason)>,
-    /// Of those that may delete it, in mode Enforce, the one that was opened first, and when the last was.
+    /// Of those in mode Enforce, the one that was opened first, and when the last was.
     pub(super) enforcing: Option<(Claim, Instant)>,
 }
 
@@ -85,21 +85,16 @@ impl State {
             })
             .collect();
         found.sort_by_key(|(opened, claim, _)| (*opened, *claim));
-        let reason = |terms: &Terms| left_alone(sighting.controller.as_ref(), &terms.controllers);
-        let (_, mut first, _) = *found.first()?;
+        let (_, first, _) = *found.first()?;
+        let reason = left_alone(sighting.controller.as_ref());
         let left_alone = found.iter();
-        let left_alone =
-            left_alone.map(|(_, claim, terms)| Some(((*claim).clone(), reason(terms)?)));
-        let left_alone: Option<Vec<_>> = left_alone.collect();
-        found.retain(|(.., terms)| reason(terms).is_none());
-        if let Some((_, claim, _)) = found.first() {
-            first = claim;
-        }
+        let left_alone = left_alone.filter_map(|(_, claim, _)| Some(((*claim).clone(), reason?)));
+        let left_alone = left_alone.collect();
         found.retain(|(.., terms)| terms.mode == Mode::Enforce);
         let enforcing = found.first().zip(found.last());
         Some(Claims {
             first: first.clone(),
-            left_alone: left_alone.unwrap_or_default(),
+            left_alone,
             enforcing: enforcing.map(|((_, claim, _), (opened, ..))| ((*claim).clone(), *opened)),
         })
     }
@@ -108,7 +103,7 @@ impl State {
     /// was opened that claims it.
     pub(super) fn deletion(&self, uid: &Arc<str>) -> Option<(Deletion, Instant)> {
         let claims = self.claims(self.looping.get(uid)?)?;
-        let (claim, opened) = claims.enforcing?;
+        let (claim, opened) = claims.enforcing.filter(|_| claims.left_alone.is_empty())?;
         let mut deletion = self.deletion_for(uid, &claim)?;
         let (controller, since) = (&deletion.owner.uid, deletion.looping_since);
         let until = self

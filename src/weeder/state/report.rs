@@ -93,7 +93,7 @@ impl State {
         let Some(sighting) = self.looping.get(uid).cloned() else {
             return;
         };
-        let message = reason.message(sighting.controller.as_ref()).into_owned();
+        let message = reason.message();
         if let Some(account) = account {
             account.leave_alone(LeftAlone {
                 time: Time(now.wall),
@@ -101,7 +101,7 @@ impl State {
                 pod: sighting.pod.to_string(),
                 service: claim.pair.service.to_string(),
                 reason: reason.as_str().to_owned(),
-                message: message.clone(),
+                message: message.to_owned(),
             });
         }
         if is_told {

@@ -86,17 +86,6 @@ fn of_its_own(pod: &mut Value) {
     pod["metadata"]["ownerReferences"][0]["uid"] = pod["metadata"]["uid"].clone();
 }
 
-/// A pod of a controller that not every policy knows.
-fn of_a_clone_set(pod: &mut Value) {
-    let owner = &mut pod["metadata"]["ownerReferences"][0];
-    owner["apiVersion"] = json!("apps.kruise.io/v1alpha1");
-    owner["kind"] = json!("CloneSet");
-}
-
-fn naming_clone_sets(policy: &mut Value) {
-    policy["spec"]["podControllers"] = json!([{"apiGroup": "apps.kruise.io", "kind": "CloneSet"}]);
-}
-
 fn orphan(pod: &mut Value) {
     pod["metadata"]["ownerReferences"] = json!([]);
 }

@@ -91,69 +91,6 @@ fn what_nothing_would_replace_is_left_alone_and_told_once() {
 }
 
 #[test]
-fn a_pod_of_another_controller_is_left_alone_until_a_policy_names_its_kind() {
-    let naming = || policy("a", "etcd", "api", naming_clone_sets);
-    let (mut bench, watch) = Bench::weeding(&[plain("a")]);
-    bench.show(&watch, pod("ns", "p", 1, of_a_clone_set));
-    bench.show(&watch, pod("ns", "p", 2, of_a_clone_set));
-    assert_eq!(bench.next(), None);
-    assert_eq!(bench.told(), ["p for a: OtherController"]);
-    let left = bench.report().left_alone;
-    assert_eq!(&*left[0].reason, "OtherController");
-    assert!(
-        left[0]
-            .message
-            .contains("a CloneSet of apps.kruise.io/v1alpha1")
-    );
-    // It applies to the window that is open.
-    bench.policy(naming());
-    let deletion = bench.next().unwrap();
-    assert_eq!(&*deletion.owner.kind, "CloneSet");
-    bench.end(deletion, Ok(()));
-    // And not any more, when the pod's turn has come.
-    bench.show(
-        &watch,
-        pod("ns", "q", 1, |it| {
-            of_a_clone_set(it);
-            of_its_own(it)
-        }),
-    );
-    bench.policy(plain("a"));
-    assert_eq!(bench.next(), None);
-}
-
-/// Policies add up: each decides for the kinds that it names.
-#[rstest]
-#[case::deleted_for_the_one_that_names_it(
-    plain("a"),
-    policy("b", "etcd", "api", naming_clone_sets),
-    true
-)]
-#[case::in_any_order(policy("a", "etcd", "api", naming_clone_sets), plain("b"), true)]
-#[case::the_one_that_names_it_is_tried(
-    plain("a"),
-    policy("b", "etcd", "api", |it| { naming_clone_sets(it); it["spec"]["mode"] = json!("DryRun") }),
-    false
-)]
-fn a_pod_of_another_controller_is_deleted_for_a_policy_that_names_its_kind(
-    #[case] first: Value,
-    #[case] second: Value,
-    #[case] deleted: bool,
-) {
-    let named = [&first, &second].map(|it| it["spec"].get("podControllers").is_some());
-    let name = if named[0] { "a" } else { "b" };
-    let (mut bench, watch) = Bench::weeding(&[first, second]);
-    bench.show(&watch, pod("ns", "p", 1, of_a_clone_set));
-    match bench.next() {
-        Some(deletion) => assert_eq!((deleted, &*deletion.policy), (true, name)),
-        None => assert_eq!(
-            (deleted, bench.told()),
-            (false, vec![format!("p for {name}: would weed")])
-        ),
-    }
-}
-
-#[test]
 fn what_has_changed_is_decided_by_its_next_version() {
     let (mut bench, watch) = Bench::weeding(&[plain("a")]);
     bench.show(&watch, weed("p"));
