@@ -18,12 +18,10 @@ use support::{DOWN, LONG, RUNNING, World, change_policy, condition, run};
 /// How long the cluster `a` may be protected.
 const AFTER: Duration = Duration::from_secs(300);
 
-fn max(then: &str) -> impl Fn(&mut Value) {
-    move |policy| {
-        policy["spec"]["maxProtection"] = json!({"after": "5m", "then": then});
-        // Nothing else is to be what ends it, nor to hold it up.
-        policy["spec"]["dependentResourceInfos"][1]["scaleUp"]["awaitNodes"] = json!("1h");
-    }
+fn max(policy: &mut Value) {
+    policy["spec"]["maxProtection"] = json!("5m");
+    // Nothing else is to be what ends it, nor to hold it up.
+    policy["spec"]["dependentResourceInfos"][1]["scaleUp"]["awaitNodes"] = json!("1h");
 }
 
 /// The cluster `a`, protected, of a policy that is changed like this.
@@ -51,7 +49,7 @@ async fn is_given_back(world: &World) {
 /// What falls silent anew is another outage.
 #[tokio::test]
 async fn a_protection_that_lasts_too_long_is_given_back_once() {
-    let mut world = protected(max("Restore")).await;
+    let mut world = protected(max).await;
     world.clock.pass(AFTER - LONG).await;
     assert_eq!(world.replicas("a"), DOWN);
     assert!(!reached(&world.health("a")));
@@ -90,7 +88,7 @@ async fn a_protection_that_lasts_too_long_is_given_back_once() {
 #[tokio::test]
 async fn a_protection_that_is_being_ended_is_ended_by_the_next_leader() {
     let mut world = protected(|policy| {
-        max("Restore")(policy);
+        max(policy);
         policy["spec"]["dependentResourceInfos"][1]["scaleUp"]["initialDelay"] = json!("30s");
     })
     .await;
@@ -106,7 +104,7 @@ async fn a_protection_that_is_being_ended_is_ended_by_the_next_leader() {
 #[tokio::test]
 async fn an_outage_within_a_restore_is_bounded_from_its_own_beginning() {
     let world = protected(|policy| {
-        max("Restore")(policy);
+        max(policy);
         policy["spec"]["dependentResourceInfos"][1]["scaleUp"]["initialDelay"] = json!("30s");
     })
     .await;
@@ -132,7 +130,7 @@ async fn an_outage_within_a_restore_is_bounded_from_its_own_beginning() {
 fn what_a_policy_holds_back_is_not_given_back() {
     for hold in [json!({"suspend": true}), json!({"mode": "DryRun"})] {
         run(async move {
-            let world = protected(max("Restore")).await;
+            let world = protected(max).await;
             change_policy(&world, "p", |policy| {
                 let spec = policy["spec"].as_object_mut().unwrap();
                 spec.extend(hold.as_object().unwrap().clone());
@@ -144,18 +142,19 @@ fn what_a_policy_holds_back_is_not_given_back() {
     }
 }
 
-/// To report is not to act, and is done after the policy's time instead of the flag's.
+/// Without a limit it is only reported, after half an hour.
 #[tokio::test]
-async fn a_protection_that_lasts_too_long_is_only_reported_if_the_policy_says_so() {
-    let world = protected(max("Report")).await;
-    world.clock.pass(AFTER - LONG).await;
+async fn a_protection_without_a_limit_is_reported() {
+    let world = protected(|_| ()).await;
+    let half_an_hour = Duration::from_secs(30 * 60);
+    world.clock.pass(half_an_hour - LONG).await;
     let overdue = |status: &Value| {
         let conditions = status["conditions"].as_array().unwrap();
         conditions.iter().any(|it| it["type"] == "ProtectedTooLong")
     };
     assert!(!overdue(&world.health("a")));
     world.health_where("a", "it is reported", overdue).await;
-    world.clock.pass(AFTER).await;
+    world.clock.pass(half_an_hour).await;
     assert_eq!(world.replicas("a"), DOWN);
     let status = world.health("a");
     assert!(!reached(&status));

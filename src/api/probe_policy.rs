@@ -11,7 +11,7 @@ use super::health_check::MAX_CHECKS;
 use super::observation::{check_unique_names, unique_names_rule};
 use super::share::{check_fraction, check_jitter, check_recovery, recovery_rule};
 use super::{
-    DependentResourceInfo, HealthCheck, LabelSelector, MaxProtection, Mode, ObserverSettings,
+    DependentResourceInfo, HealthCheck, LabelSelector, Mode, ObserverSettings,
 };
 use garde::Validate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -36,6 +36,8 @@ const MAX_THRESHOLD: i32 = 100;
 const PROBE_INTERVAL: Bounds = Bounds::from_secs(1, 3600);
 const INITIAL_DELAY: Bounds = Bounds::from_secs(0, 3600);
 const PROBE_TIMEOUT: Bounds = Bounds::from_secs(1, 3600);
+/// A shorter time would end the protections that the operator is for.
+const MAX_PROTECTION: Bounds = Bounds::from_secs(60, 24 * 3600);
 /// A day is far beyond any grace period that kube-controller-manager is run with.
 const GRACE: Bounds = Bounds::from_secs(1, 24 * 3600);
 
@@ -228,12 +230,14 @@ pub struct ProbePolicySpec {
     #[garde(custom(range(1, MAX_THRESHOLD)))]
     pub success_threshold: i32,
 
-    /// How long a cluster may stay protected, and what is done then. As long as its nodes are silent when left
-    /// out.
+    /// How long a cluster may stay protected. 1m to 24h. When this time is over, everything is scaled
+    /// back up although nodes are silent, and the nodes that are silent by then are ignored until they
+    /// renew their leases. Without a limit when left out: a long protection is only reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "MaxProtection")]
-    #[garde(dive)]
-    pub max_protection: Option<MaxProtection>,
+    #[schemars(with = "Duration")]
+    #[x_kube(validation = MAX_PROTECTION.rule())]
+    #[garde(inner(custom(MAX_PROTECTION.check())))]
+    pub max_protection: Option<Duration>,
 
     /// What is scaled down while a cluster is protected. 1 to 32 entries, each ref only once.
     #[schemars(length(min = 1, max = MAX_DEPENDENTS))]

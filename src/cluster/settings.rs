@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use crate::{
     api::{
-        self, DependentRef, DependentResourceInfo, HealthCheck, MaxProtectionAction, Mode,
-        ObserverSettings, ProbePolicySpec, ScaleInfo,
+        self, DependentRef, DependentResourceInfo, HealthCheck, Mode, ObserverSettings,
+        ProbePolicySpec, ScaleInfo,
     },
     gardener::{Cluster, Shoot, Unreadable},
 };
@@ -33,8 +33,8 @@ pub struct Settings {
     pub rules: LeaseRules,
     /// How long a cluster that has become eligible is observed before anything is scaled.
     pub initial_delay: Duration,
-    /// How long a protection may last, and what is done then.
-    pub max_protection: Option<(Duration, MaxProtectionAction)>,
+    /// How long a protection may last.
+    pub max_protection: Option<Duration>,
     /// What is scaled, ordered by reference, so that the order in the policy makes no difference.
     pub dependents: Arc<[Dependent]>,
     /// By the name of the worker pool, the node conditions that take a node out of the count;
@@ -167,10 +167,7 @@ impl Template {
                 success_threshold: number("spec.successThreshold", spec.success_threshold)?,
             },
             initial_delay: spec.initial_delay.get(),
-            max_protection: spec
-                .max_protection
-                .as_ref()
-                .map(|it| (it.after.get(), it.then)),
+            max_protection: spec.max_protection.as_ref().map(api::Duration::get),
             dependents: dependents.into(),
             pools: BTreeMap::new(),
             observer: Arc::new(spec.observer.clone()),
@@ -317,7 +314,7 @@ mod tests {
             it["minimumSilentNodes"] = json!(4);
             it["failureThreshold"] = json!(2);
             it["successThreshold"] = json!(3);
-            it["maxProtection"] = json!({"after": "1h", "then": "Restore"});
+            it["maxProtection"] = json!("1h");
             it["dependentResourceInfos"][0]["scaleUp"]["awaitNodes"] = json!("1m30s");
             it["dependentResourceInfos"]
                 .as_array_mut()
@@ -343,7 +340,7 @@ mod tests {
                     success_threshold: 3,
                 },
                 initial_delay: seconds(12),
-                max_protection: Some((seconds(3600), MaxProtectionAction::Restore)),
+                max_protection: Some(seconds(3600)),
                 dependents: [Dependent {
                     reference: DependentRef {
                         api_version: "apps/v1".into(),

@@ -103,8 +103,6 @@ impl Types {
         types.add::<api::LastWeed>();
         types.add::<api::LeaseCounts>();
         types.add::<api::LeftAlone>();
-        types.add::<api::MaxProtection>();
-        types.add::<api::MaxProtectionAction>();
         types.add::<api::MetricsProvider>();
         types.add::<api::Mode>();
         types.add::<api::ObserverSettings>();

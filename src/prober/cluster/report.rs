@@ -23,8 +23,7 @@ impl ClusterLoop {
         }
         let (now, machine) = (Now::read(), self.protector.machine());
         let protected = machine.protected_since();
-        let overdue_after = machine.reports_after().unwrap_or(OVERDUE_AFTER);
-        let overdue_in = protected.map(|since| overdue_after.saturating_sub(since.elapsed(now)));
+        let overdue_in = protected.map(|since| OVERDUE_AFTER.saturating_sub(since.elapsed(now)));
         self.overdue_at = overdue_in
             .filter(|rest| !rest.is_zero())
             .map(|rest| now.mono + rest);

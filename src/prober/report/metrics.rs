@@ -51,7 +51,7 @@ impl HealthMetrics {
         registry.register(
             "overdue_clusters",
             &[],
-            "Clusters that are protected for longer than 30 minutes, or maxProtection of their policy",
+            "Clusters that are protected for longer than 30 minutes",
             self.overdue.clone(),
         );
         registry.register(

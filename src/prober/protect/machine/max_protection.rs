@@ -1,10 +1,8 @@
 //! A protection that has lasted for as long as its policy lets it.
 
-use std::time::Duration;
-
 use super::ClusterMachine;
 use crate::{
-    api::{ClusterHealthStatus, MaxProtectionAction, Protection},
+    api::{ClusterHealthStatus, Protection},
     cluster::Settings,
     prober::{verdict::Verdict, watch::Conclusion},
     util::{now::Now, since::Since},
@@ -65,7 +63,7 @@ impl ClusterMachine {
                 .filter(|_| !is_past || conclusion.assessment.silent > 0);
             return;
         }
-        let Some((after, MaxProtectionAction::Restore)) = settings.max_protection else {
+        let Some(after) = settings.max_protection else {
             return;
         };
         let acts = self.acts(settings, now.mono);
@@ -84,14 +82,6 @@ impl ClusterMachine {
                 at: Some(now.into()),
                 is_at_hand: true,
             };
-        }
-    }
-
-    /// After how long a protection is reported, if its policy asks for that.
-    pub fn reports_after(&self) -> Option<Duration> {
-        match self.last.as_ref()?.max_protection? {
-            (after, MaxProtectionAction::Report) => Some(after),
-            (_, MaxProtectionAction::Restore) => None,
         }
     }
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    api::{ClusterHealthStatus, MaxProtectionAction},
+    api::ClusterHealthStatus,
     cluster::{
         Assignment, Deletion, Eligibility, PolicyHold, Selected, SettingsError, Skip, Template,
     },
@@ -142,10 +142,10 @@ fn what_is_left_at_zero_is_told_when_nothing_is_owed_any_more() {
 }
 
 /// A cluster that is probed with Enforce, and may be protected for ten minutes.
-fn bounded(then: MaxProtectionAction) -> ClusterObject {
+fn bounded() -> ClusterObject {
     let spec = serde_json::from_value(json!({
         "mode": "Enforce", "kubeConfigSecretName": "dwd", "kcmNodeMonitorGraceDuration": "40s",
-        "initialDelay": "0s", "maxProtection": {"after": "10m", "then": then},
+        "initialDelay": "0s", "maxProtection": "10m",
         "dependentResourceInfos": [
             {"ref": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}, "optional": false},
         ],
@@ -196,8 +196,7 @@ fn a_new_leader_measures_from_the_last_outage(
     #[case] last: i64,
     #[case] expected: bool,
 ) {
-    let then = MaxProtectionAction::Restore;
-    let mut machine = protected_again(since, Some(last), Protection::Active, then);
+    let mut machine = protected_again(since, Some(last), Protection::Active);
     let _ = machine.step(Input::Leases(Leases::Judged(&an_outage()), None), now());
     assert_eq!(machine.cut().is_some(), expected);
 }
@@ -209,7 +208,7 @@ fn a_new_leader_measures_from_the_last_outage(
 #[case::silent_again(Verdict::Outage, false)]
 #[case::under_way(Verdict::Healthy, false)]
 fn a_restore_that_is_stuck_is_ended(#[case] verdict: Verdict, #[case] expected: bool) {
-    let mut machine = protected(10, Protection::Restoring, MaxProtectionAction::Restore);
+    let mut machine = protected(10, Protection::Restoring);
     let _ = judge(&mut machine, verdict, now());
     assert_eq!(machine.cut().is_some(), expected);
 }
@@ -223,15 +222,15 @@ fn a_cut_of_the_future_is_none() {
             max_protection_reached: Some(Time(at)),
             ..ClusterHealthStatus::default()
         };
-        let object = bounded(MaxProtectionAction::Restore);
+        let object = bounded();
         let machine = ClusterMachine::recall(Some(&known), object, (false, true), now());
         assert_eq!(machine.cut().is_some(), expected);
     }
 }
 
 /// A cluster that has been protected for so many minutes.
-fn protected(minutes: i64, protection: Protection, then: MaxProtectionAction) -> ClusterMachine {
-    protected_again(minutes, None, protection, then)
+fn protected(minutes: i64, protection: Protection) -> ClusterMachine {
+    protected_again(minutes, None, protection)
 }
 
 /// The same, whose last outage began so many minutes ago.
@@ -239,7 +238,6 @@ fn protected_again(
     minutes: i64,
     last: Option<i64>,
     protection: Protection,
-    then: MaxProtectionAction,
 ) -> ClusterMachine {
     let it = dependent("d", 0, 0);
     let mut debts = Debts::default();
@@ -255,15 +253,15 @@ fn protected_again(
         ..ClusterHealthStatus::default()
     };
     let flags = (false, true);
-    let mut machine = ClusterMachine::recall(Some(&known), bounded(then), flags, now());
-    let _ = machine.step(Input::Objects(bounded(then)), now());
+    let mut machine = ClusterMachine::recall(Some(&known), bounded(), flags, now());
+    let _ = machine.step(Input::Objects(bounded()), now());
     machine
 }
 
 /// Flapping counts a protection from its first request, however long it took to scale everything down.
 #[test]
 fn a_protection_begins_with_its_scale_down() {
-    let mut machine = protected(5, Protection::ScalingDown, MaxProtectionAction::Report);
+    let mut machine = protected(5, Protection::ScalingDown);
     let since = machine.protected_since().unwrap();
     let conclusion = an_outage();
     let _ = machine.step(Input::Leases(Leases::Judged(&conclusion), None), now());
@@ -276,15 +274,10 @@ fn a_protection_begins_with_its_scale_down() {
 
 /// A protection of so many minutes.
 #[rstest]
-#[case::too_long(10, MaxProtectionAction::Restore, true)]
-#[case::not_yet(9, MaxProtectionAction::Restore, false)]
-#[case::reported(10, MaxProtectionAction::Report, false)]
-fn a_protection_is_ended(
-    #[case] minutes: i64,
-    #[case] then: MaxProtectionAction,
-    #[case] expected: bool,
-) {
-    let mut machine = protected(minutes, Protection::Active, then);
+#[case::too_long(10, true)]
+#[case::not_yet(9, false)]
+fn a_protection_is_ended(#[case] minutes: i64, #[case] expected: bool) {
+    let mut machine = protected(minutes, Protection::Active);
     let conclusion = an_outage();
     let _ = machine.step(Input::Leases(Leases::Judged(&conclusion), None), now());
     assert_eq!(machine.cut().is_some(), expected);
@@ -312,7 +305,7 @@ fn after(seconds: u64) -> Now {
 /// do not count are evidence against an outage that begins, and none for its end.
 #[test]
 fn a_verdict_on_a_cluster_that_was_not_protected_restores_nothing() {
-    let mut machine = protected(1, Protection::Active, MaxProtectionAction::Restore);
+    let mut machine = protected(1, Protection::Active);
     let mut conclusion = an_outage();
     conclusion.verdict = Verdict::Healthy;
     conclusion.assessment.protected = false;
@@ -325,7 +318,7 @@ fn a_verdict_on_a_cluster_that_was_not_protected_restores_nothing() {
 
 /// A protection of a minute, and a healthy verdict.
 fn waiting() -> ClusterMachine {
-    let mut machine = protected(1, Protection::Active, MaxProtectionAction::Restore);
+    let mut machine = protected(1, Protection::Active);
     assert!(judge(&mut machine, Verdict::Healthy, now()).is_empty());
     assert_eq!(machine.held_back(), Some(&HeldBack::Paced));
     machine
@@ -367,7 +360,7 @@ fn doubt_ends_the_wait_for_a_turn_but_keeps_its_place() {
 /// It may be restored, which `maxProtection` has no part in.
 #[test]
 fn no_protection_is_ended_that_waits_for_its_turn() {
-    let mut machine = protected(9, Protection::Active, MaxProtectionAction::Restore);
+    let mut machine = protected(9, Protection::Active);
     for seconds in [0, 120] {
         assert!(judge(&mut machine, Verdict::Healthy, after(seconds)).is_empty());
     }
