@@ -15,13 +15,11 @@ use support::{
     new_protector, policy, protected, run, scale_by_hand, selected, undecodable, unreadable_grace,
 };
 
-/// What holds a policy back: the field, its value, and the value that lets it go on. A mode of null is
-/// one that is missing, as it can be in a policy that was stored before it was required.
-fn holds() -> [(&'static str, Value, Value); 3] {
+/// What holds a policy back: the field, its value, and the value that lets it go on.
+fn holds() -> [(&'static str, Value, Value); 2] {
     [
         ("suspend", json!(true), json!(false)),
         ("mode", json!("DryRun"), json!("Enforce")),
-        ("mode", json!(null), json!("Enforce")),
     ]
 }
 
@@ -384,72 +382,6 @@ async fn a_rehearsal_shows_on_the_policy() {
         (&ready["status"], &ready["reason"]),
         (&json!("True"), &json!("DryRun"))
     );
-}
-
-/// It was stored before a mode was required, and may be meant either way. Another policy does not take
-/// its clusters over.
-#[test]
-fn a_policy_without_a_mode_takes_nothing_gives_nothing_back_and_says_so() {
-    for is_protected in [true, false] {
-        run(async move {
-            let world = match is_protected {
-                true => protected().await,
-                false => World::running(&["a"]).await,
-            };
-            let mut other = policy("other");
-            other["spec"]["priority"] = json!(-1);
-            world.seed.put(&other);
-            change_policy(&world, "p", |policy| policy["spec"]["mode"] = json!(null));
-            world.clock.pass(INTERVAL).await;
-            match is_protected {
-                true => world.shoot("a").renew(),
-                false => world.shoot("a").silence(0),
-            }
-            world.clock.pass(LONG).await;
-            let remedy =
-                "spec.mode: must be set: write DryRun to observe only, or Enforce to also scale";
-            let told = |of: &Value, kind: &str, expected: (&str, &str)| {
-                let condition = condition(of, kind);
-                let (status, reason) = expected;
-                assert_eq!(condition["status"], status, "{condition}");
-                assert_eq!(condition["reason"], reason, "{condition}");
-                let message = condition["message"].as_str().unwrap();
-                assert!(message.contains(remedy), "{message}");
-            };
-            let health = world.health("a");
-            told(&health, "Ready", ("False", "PolicyInvalid"));
-            let policy = world.seed.get("probepolicies", "", "p").unwrap();
-            told(&policy["status"], "Ready", ("False", "Invalid"));
-            told(&policy["status"], "Stalled", ("True", "Invalid"));
-            match is_protected {
-                true => {
-                    assert_kept(&world);
-                    told(&health, "Protecting", ("True", "HeldBack"));
-                    told(&health, "Degraded", ("True", "PolicyInvalid"));
-                }
-                false => assert_eq!(is_marked(&world), [false; 3]),
-            }
-            // Once it says how, it goes on.
-            change_policy(&world, "p", |policy| {
-                policy["spec"]["mode"] = json!("Enforce");
-            });
-            world.clock.pass(LONG).await;
-            assert_eq!(world.replicas("a") == RUNNING, is_protected);
-            assert_eq!(world.health("a")["policy"], "p");
-        });
-    }
-}
-
-/// A rehearsal shows what an operator that acts would find.
-#[tokio::test]
-async fn a_policy_without_a_mode_is_no_dry_run_under_the_flag() {
-    let mut world = World::new(&["a"]).await;
-    change_policy(&world, "p", |policy| policy["spec"]["mode"] = json!(null));
-    world.dry_run = true;
-    world.start();
-    world.reason("a", "PolicyInvalid").await;
-    let policy = world.seed.get("probepolicies", "", "p").unwrap();
-    assert_eq!(condition(&policy["status"], "Ready")["reason"], "Invalid");
 }
 
 /// A value of a later version: what it holds back cannot be read either.

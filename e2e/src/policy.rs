@@ -151,6 +151,7 @@ impl Stack {
             api: Api::all(self.seed().client()?),
             name: self.namespace().to_owned(),
             spec: json!({
+                "mode": "Enforce",
                 "namespaceSelector": {"matchLabels": labels},
                 "servicesAndDependantSelectors": services.collect::<serde_json::Map<_, _>>(),
             }),

@@ -17,6 +17,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         {
             join_lines(schema);
             begin_unobserved(schema);
+            leave_mode_to_its_rule(schema);
         }
     }
     crds
@@ -49,6 +50,17 @@ fn begin_unobserved(schema: &mut JSONSchemaProps) {
     };
     if let Some(status) = status.filter(|status| observed(status)) {
         status.default = Some(JSON(serde_json::json!({"observedGeneration": -1})));
+    }
+}
+
+/// Leaves the field `mode` to the rule that requires it, whose message says what to write: of a field
+/// that its schema requires, an API server says only "Required value", and evaluates no rule.
+fn leave_mode_to_its_rule(schema: &mut JSONSchemaProps) {
+    let properties = schema.properties.as_mut();
+    let spec = properties.and_then(|properties| properties.get_mut("spec"));
+    let required = spec.and_then(|spec| spec.required.as_mut());
+    if let Some(required) = required {
+        required.retain(|field| field != "mode");
     }
 }
 

@@ -44,7 +44,6 @@ pub use duration::{Duration, DurationError};
 pub use health_check::{CheckRole, HealthCheck};
 pub use mode::Mode;
 pub use observation::{MetricsProvider, ObserverSettings};
-pub(crate) use probe_policy::MODE_MESSAGE;
 pub use probe_policy::{
     ClusterCounts, FINALIZER, LabelSource, MAX_PROTECTED_NAMES, ProbePolicy, ProbePolicySpec,
     ProbePolicyStatus,

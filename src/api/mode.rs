@@ -1,13 +1,13 @@
 //! Whether a policy is carried out: the same word for all policies.
 
+use kube::core::{Reason, Rule};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Whether the operator acts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Mode {
     /// Observe, judge, report and act.
-    #[default]
     Enforce,
     /// Observe, judge and report; scale no dependent and delete no pod.
     DryRun,
@@ -22,4 +22,12 @@ impl Mode {
             false => self,
         }
     }
+}
+
+/// Requires the field `mode` of a spec, in the place of its schema: see [`super::crd`].
+pub(super) fn mode_rule() -> Rule {
+    Rule::new("has(self.mode)")
+        .message("must be set: write DryRun to observe only, or Enforce to also act")
+        .field_path(".mode")
+        .reason(Reason::FieldValueRequired)
 }

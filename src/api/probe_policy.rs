@@ -8,6 +8,7 @@ use super::condition::conditions_schema;
 use super::dependent::{MAX_NAME, NAME_PATTERN, check_name};
 use super::duration::{Bounds, Duration};
 use super::health_check::MAX_CHECKS;
+use super::mode::mode_rule;
 use super::observation::{check_unique_names, unique_names_rule};
 use super::share::{check_fraction, check_jitter, check_recovery, recovery_rule};
 use super::{
@@ -15,7 +16,7 @@ use super::{
 };
 use garde::Validate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::core::{Reason, Rule};
+use kube::core::Rule;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -41,9 +42,6 @@ const MAX_PROTECTION: Bounds = Bounds::from_secs(60, 24 * 3600);
 /// A day is far beyond any grace period that kube-controller-manager is run with.
 const GRACE: Bounds = Bounds::from_secs(1, 24 * 3600);
 
-/// What is to be done about a policy without a mode.
-pub(crate) const MODE_MESSAGE: &str =
-    "must be set: write DryRun to observe only, or Enforce to also scale";
 const UNIQUE_REFS_MESSAGE: &str = "every ref must be unique: list a dependent only once";
 
 /// Objects whose labels select a cluster.
@@ -144,12 +142,8 @@ pub struct ProbePolicySpec {
     pub priority: i32,
 
     /// Required. Enforce, or DryRun: observes, judges and reports, but writes to no dependent.
-    // Optional for the schema: of a field that it requires, an API server says only "Required value",
-    // and evaluates no rule that has a message. Not nullable: has() is true of a null.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Mode")]
-    #[garde(custom(check_mode))]
-    pub mode: Option<Mode>,
+    #[garde(skip)]
+    pub mode: Mode,
 
     /// Emergency stop: while true, nothing is probed and no dependent is written to. Dependents
     /// that are scaled down stay so, and stay marked.
@@ -351,20 +345,6 @@ mod defaults {
 
     pub(super) fn threshold() -> i32 {
         1
-    }
-}
-
-fn mode_rule() -> Rule {
-    Rule::new("has(self.mode)")
-        .message(MODE_MESSAGE)
-        .field_path(".mode")
-        .reason(Reason::FieldValueRequired)
-}
-
-fn check_mode(mode: &Option<Mode>, _: &()) -> garde::Result {
-    match mode {
-        Some(_) => Ok(()),
-        None => Err(garde::Error::new(MODE_MESSAGE)),
     }
 }
 

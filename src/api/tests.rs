@@ -266,7 +266,7 @@ fn a_minimal_policy_has_the_documented_defaults() {
             cluster_selector: LabelSelector::default(),
             cluster_labels: LabelSource::Cluster,
             priority: 0,
-            mode: Some(Mode::Enforce),
+            mode: Mode::Enforce,
             suspend: false,
             kube_config_secret_name: "dwd-api-server-probe-kubeconfig".into(),
             probe_interval: Duration::from_secs(10),

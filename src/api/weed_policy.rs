@@ -6,6 +6,7 @@
 use super::check::{entries, readable_problems};
 use super::condition::conditions_schema;
 use super::duration::{Bounds, Duration};
+use super::mode::mode_rule;
 use super::{LabelSelector, Mode};
 use garde::Validate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -116,6 +117,7 @@ const EMPTY_SELECTOR_MESSAGE: &str = "every selector must name a label: an empty
     )
 )]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = mode_rule())]
 pub struct WeedPolicySpec {
     /// Selects, by their labels, the namespaces in which services are watched and pods deleted.
     /// Selects all namespaces when left out or empty.
@@ -137,8 +139,7 @@ pub struct WeedPolicySpec {
     #[garde(custom(entries(1, MAX_SERVICES)), custom(check_service_names), dive)]
     pub services_and_dependant_selectors: BTreeMap<String, DependantSelectors>,
 
-    /// Enforce, or DryRun: observes and reports, but deletes no pod.
-    #[serde(default)]
+    /// Required. Enforce, or DryRun: observes and reports, but deletes no pod.
     #[garde(skip)]
     pub mode: Mode,
 

@@ -213,6 +213,7 @@ metadata: {name: default}
 spec:
   servicesAndDependantSelectors:
     etcd: {podSelectors: [{matchLabels: {role: apiserver}}]}
+  mode: Enforce
 ";
 
     #[test]

@@ -38,9 +38,7 @@ pub struct Policy {
     pub created: Option<Time>,
     /// What it holds back, also while it breaks a rule.
     pub hold: PolicyHold,
-    /// What it asks for; `None` if it breaks a rule, so that it selects nothing. One that breaks none
-    /// but that a mode is required keeps its clusters, as a suspended one does: no other acts in its
-    /// place.
+    /// What it asks for; `None` if it breaks a rule, so that it selects nothing.
     pub rules: Option<Rules>,
     problems: Vec<String>,
 }
@@ -50,19 +48,10 @@ pub struct Policy {
 pub struct PolicyHold {
     /// `spec.suspend`: nothing is probed or written.
     pub suspended: bool,
-    /// `spec.mode` is missing: nothing is probed or written.
-    pub no_mode: bool,
     /// `spec.mode` is `DryRun`: nothing is written.
     pub dry_run: bool,
     /// It cannot be decoded, and may say either: nothing is probed or written.
     pub undecodable: bool,
-}
-
-impl PolicyHold {
-    /// Whether the policy is known to have nothing probed.
-    pub fn stops(self) -> bool {
-        self.suspended || self.no_mode
-    }
 }
 
 /// The rules of a policy.
@@ -95,16 +84,13 @@ impl Policy {
     /// A policy as it was decoded; its spec is validated again, since it may have been written
     /// before a rule existed.
     pub fn new(object: &ProbePolicy) -> Self {
-        let mode = object.spec.mode;
         let hold = PolicyHold {
             suspended: object.spec.suspend,
-            no_mode: mode.is_none(),
-            dry_run: mode == Some(Mode::DryRun),
+            dry_run: object.spec.mode == Mode::DryRun,
             undecodable: false,
         };
         let mut problems = object.spec.problems();
-        let selects = problems.len() == usize::from(hold.no_mode);
-        let rules = selects.then(|| Rules::new(object)).transpose();
+        let rules = problems.is_empty().then(|| Rules::new(object)).transpose();
         let rules = rules.unwrap_or_else(|error| {
             problems.push(error.to_string());
             None
@@ -347,33 +333,6 @@ mod tests {
         let invalid = policy("a", 9, OLD, |it| it["spec"]["failureThreshold"] = json!(0));
         assert_eq!(invalid.problems().len(), 1, "{:?}", invalid.problems());
         assert_eq!(chosen(&[invalid, policy("b", 0, NEW, |_| ())]), ["b"]);
-    }
-
-    /// It keeps its clusters, as a suspended one does: another could act in its place.
-    #[rstest]
-    #[case::alone(|_: &mut Value| (), 1, &["a", "b"])]
-    #[case::suspended(|it: &mut Value| it["spec"]["suspend"] = json!(true), 1, &["a", "b"])]
-    #[case::beside_a_mistake(|it: &mut Value| it["spec"]["failureThreshold"] = json!(0), 2, &["b"])]
-    fn a_policy_without_a_mode_says_so(
-        #[case] change: fn(&mut Value),
-        #[case] problems: usize,
-        #[case] expected: &[&str],
-        #[values(true, false)] null: bool,
-    ) {
-        let no_mode = policy("a", 9, OLD, |it| {
-            change(it);
-            match null {
-                true => it["spec"]["mode"] = json!(null),
-                false => _ = it["spec"].as_object_mut().unwrap().remove("mode"),
-            }
-        });
-        assert!(no_mode.hold.no_mode && no_mode.hold.stops());
-        let told = no_mode.problems();
-        assert_eq!(told.len(), problems, "{told:?}");
-        let remedy =
-            "spec.mode: must be set: write DryRun to observe only, or Enforce to also scale";
-        assert!(told.iter().any(|it| it == remedy), "{told:?}");
-        assert_eq!(chosen(&[no_mode, policy("b", 0, NEW, |_| ())]), expected);
     }
 
     #[test]

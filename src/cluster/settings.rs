@@ -150,8 +150,7 @@ impl Template {
         dependents.sort_by(|a, b| a.reference.cmp(&b.reference));
         Ok(Self(Settings {
             policy,
-            // One without a mode is stopped before its settings count; what writes nothing is safe.
-            mode: spec.mode.unwrap_or(Mode::DryRun),
+            mode: spec.mode,
             secret_name: spec.kube_config_secret_name.as_str().into(),
             rules: LeaseRules {
                 grace: spec.kcm_node_monitor_grace_duration.get(),

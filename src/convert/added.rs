@@ -7,12 +7,15 @@ const REPLACE_MACHINES: [&str; 2] = ["machine-controller-manager", "cluster-auto
 /// How long these wait for the nodes that were silent: kubelets need up to a minute to be back.
 const AWAIT_NODES: &str = "2m";
 
-/// Adds it to the specification of a ProbePolicy.
-pub(super) fn to_prober(spec: &mut Tree) {
+/// Adds the mode, which a policy must have: the tool acts.
+pub(super) fn mode(spec: &mut Tree) {
     if let Tree::Map(fields) = spec {
-        // The tool acts, and a policy has to say that it does.
         fields.insert(0, ("mode".to_owned(), text("Enforce")));
     }
+}
+
+/// Adds the wait for nodes to the specification of a ProbePolicy.
+pub(super) fn to_prober(spec: &mut Tree) {
     let Some(Tree::List(dependents)) = spec.get_mut("dependentResourceInfos") else {
         return;
     };

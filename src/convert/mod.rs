@@ -78,6 +78,7 @@ pub fn convert(text: &str, name: Option<&str>) -> Result<Converted, Vec<Remark>>
         }
         let mut writer = Writer::new(configuration);
         let mut spec = writer.object(fields::of(part), &configuration.root, "spec");
+        added::mode(&mut spec);
         if part == Part::Prober {
             added::to_prober(&mut spec);
         }

@@ -43,7 +43,6 @@ pub(super) fn lines(answers: &Answers) -> Vec<String> {
         let hold = policy.hold;
         let holds = [
             (hold.dry_run, "; its mode is DryRun, so nothing is scaled"),
-            (hold.no_mode, "; it has no mode, so nothing is done"),
             (hold.suspended, "; it is suspended, so nothing is done"),
         ];
         let holds = holds.iter().filter(|it| it.0).map(|it| it.1);

@@ -105,7 +105,7 @@ fn a_policy_without_a_mode_is_told_what_to_write() {
         panic!("{object}");
     };
     let expected = "ProbePolicy/minimal: spec.mode: must be set: write DryRun to observe only, or \
-                    Enforce to also scale";
+                    Enforce to also act";
     assert!(problem.ends_with(expected), "{problem}");
 }
 
@@ -120,6 +120,7 @@ spec:
     etcd-main-client:
       podSelectors:
       - matchLabels: {role: apiserver}
+  mode: Enforce
 ";
 
 #[rstest]
@@ -133,8 +134,8 @@ spec:
 #[case::no_duration("5m", "5 minutes", &["f:6:18: WeedPolicy/default: spec.watchDuration: \"5 minutes\" is not a duration: write numbers of h, m, s and ms, in this order and each at most once, such as 1m30s, 0.5s or 500ms"])]
 #[case::default_for_null("5m", "null", &[])]
 #[case::unknown_field("watchDuration: 5m", "watchduration: 5m", &["f:6:3: WeedPolicy/default: spec.watchduration: unknown field; there are mode, namespaceSelector, servicesAndDependantSelectors, suspend, watchDuration"])]
-#[case::twice("watchDuration: 5m", "mode: DryRun\n  mode: Enforce", &["f:7:3: WeedPolicy/default: spec.mode: is there twice"])]
-#[case::value("watchDuration: 5m", "mode: Observe", &["f:6:9: WeedPolicy/default: spec.mode: must be one of \"Enforce\", \"DryRun\""])]
+#[case::twice("mode: Enforce", "mode: DryRun\n  mode: Enforce", &["f:12:3: WeedPolicy/default: spec.mode: is there twice"])]
+#[case::value("mode: Enforce", "mode: Observe", &["f:11:9: WeedPolicy/default: spec.mode: must be one of \"Enforce\", \"DryRun\""])]
 #[case::no_spec("spec:", "specs:", &["f:5:1: WeedPolicy/default: specs: unknown field; there are apiVersion, kind, metadata and spec", "f:1:1: WeedPolicy/default: spec: is required"])]
 #[case::no_name("name: default", "labels: {a: 1}", &["f:4:3: WeedPolicy/: metadata.name: is required", "f:4:15: WeedPolicy/: metadata.labels: \"a\" must be a string, not a whole number: put it in quotes"])]
 #[case::name("default", "De_fault", &["f:4:9: WeedPolicy/De_fault: metadata.name: must be the name of an object: at most 253 lower case letters, digits, '-' or '.', beginning and ending with a letter or digit"])]
@@ -374,7 +375,7 @@ fn the_longest_policy_is_validated() {
     let policy = json!({
         "apiVersion": "dependency-watchdog.gardener.cloud/v1alpha1", "kind": "WeedPolicy",
         "metadata": {"name": "long"},
-        "spec": {"servicesAndDependantSelectors": services},
+        "spec": {"mode": "Enforce", "servicesAndDependantSelectors": services},
     });
     let text = policy.to_string();
     assert!(text.len() < MAX_BYTES);

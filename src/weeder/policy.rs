@@ -127,7 +127,7 @@ impl Policy {
             Err(InvalidObject { error, metadata }) => {
                 let error: String = error.chars().take(MAX_ERROR).collect();
                 let problems = vec![format!("cannot be read: {error}")];
-                Self::with(metadata, Mode::default(), false, Err(problems))
+                Self::with(metadata, Mode::DryRun, false, Err(problems))
             }
         }
     }
@@ -234,6 +234,7 @@ mod tests {
             "metadata": {"name": "a", "uid": "u", "generation": 2},
             "spec": {
                 "namespaceSelector": {"matchLabels": {"role": "shoot"}},
+                "mode": "Enforce",
                 "watchDuration": "2m",
                 "servicesAndDependantSelectors": {
                     "etcd": {"podSelectors": [{"matchLabels": {"role": "apiserver"}}]},

@@ -212,6 +212,7 @@ pub fn weed_policy(name: &str, service: &str, dependant: &str) -> Value {
         "kind": "WeedPolicy",
         "metadata": {"name": name, "uid": format!("uid-{name}")},
         "spec": {
+            "mode": "Enforce",
             "watchDuration": "1m",
             "servicesAndDependantSelectors": {service: {"podSelectors": [app(dependant)]}},
         },

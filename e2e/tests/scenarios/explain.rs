@@ -214,7 +214,7 @@ async fn is_weeded(seed: &Seed, viewer: &Reader<'_>, cluster: &str) -> Result<()
     let policy = json!({
         "apiVersion": "dependency-watchdog.gardener.cloud/v1alpha1", "kind": "WeedPolicy",
         "metadata": {"name": "weeds"},
-        "spec": {"servicesAndDependantSelectors": {
+        "spec": {"mode": "Enforce", "servicesAndDependantSelectors": {
             "etcd-main-client": {"podSelectors": [{"matchLabels": {"role": "apiserver"}}]},
         }},
     });

@@ -130,6 +130,7 @@ spec:
     etcd-main-client:
       podSelectors:
       - matchLabels: {role: apiserver}
+  mode: Enforce
 ";
 
 /// A change of the policy, and whether it is still one.
@@ -145,8 +146,8 @@ const CASES: [(&str, &str, bool); 45] = [
     ("watchDuration: 5m", "suspend: on", true),
     ("watchDuration: 5m", "suspend: 'on'", false),
     ("watchDuration: 5m", "suspend: y", true),
-    ("watchDuration: 5m", "mode: DryRun", true),
-    ("watchDuration: 5m", "mode: dryRun", false),
+    ("mode: Enforce", "mode: DryRun", true),
+    ("mode: Enforce", "mode: dryRun", false),
     ("watchDuration: 5m", "namespaceSelector: {}", true),
     ("watchDuration: 5m", "namespaceSelector: []", false),
     ("role: apiserver", "role: off", false),
@@ -167,9 +168,9 @@ const CASES: [(&str, &str, bool); 45] = [
     ("WeedPolicy", "WeedPolicys", false),
     ("spec:", "status: ~\nspec:", true),
     // What is merged after a key replaces it.
-    ("watchDuration: 5m", "mode: No\n  <<: {mode: DryRun}", true),
-    ("watchDuration: 5m", "<<: {mode: No}\n  mode: DryRun", true),
-    ("watchDuration: 5m", "mode: DryRun\n  <<: {mode: No}", false),
+    ("mode: Enforce", "mode: No\n  <<: {mode: DryRun}", true),
+    ("mode: Enforce", "<<: {mode: No}\n  mode: DryRun", true),
+    ("mode: Enforce", "mode: DryRun\n  <<: {mode: No}", false),
     // A null in a mapping is dropped, one in a list is not.
     ("{role: apiserver}", "{role: apiserver, zone: ~}", true),
     (

@@ -134,11 +134,6 @@ async fn e2e_a_policy_from_before_a_rule_stalls_alone(env: Env) -> Result<()> {
     let cases = [
         ("out-of-range", json!({"nodeLeaseFailureFraction": 2})),
         ("another-type", json!({"probeInterval": 7})),
-        // Any cluster that it selects is its own, as that of a suspended one.
-        (
-            "no-mode",
-            json!({"mode": null, "clusterSelector": {"matchLabels": {"none": "such"}}}),
-        ),
     ];
     store_from_before_the_rules(&seed, "ProbePolicy", &cases).await?;
 
@@ -155,7 +150,6 @@ async fn e2e_a_policy_from_before_a_rule_stalls_alone(env: Env) -> Result<()> {
     condition(&seed, sound, "Ready", "True").await?;
     let broken = ("ProbePolicy", "out-of-range");
     stalls(&seed, broken, "spec.nodeLeaseFailureFraction").await?;
-    stalls(&seed, ("ProbePolicy", "no-mode"), "spec.mode: must be set").await?;
     is_told_in_the_log(&operator, "another-type", "probeInterval").await
 }
 

@@ -327,25 +327,6 @@ fn a_view_tells_what_a_policy_won_and_lost() {
 }
 
 #[test]
-fn a_policy_without_a_mode_keeps_its_clusters_and_says_so() {
-    let mut index = index();
-    index.apply_policy(parsed(policy_json("other", -1, None)));
-    let mut without = policy_json("all", 0, None);
-    without["spec"].as_object_mut().unwrap().remove("mode");
-    let changed = index.policy_event(Event::Apply(guarded(without)));
-    assert_eq!(names(&changed), ["a", "b"]);
-    let view = index.policy_view("all").unwrap();
-    assert_eq!(view.selected.len(), 2);
-    assert!(view.policy.problems()[0].starts_with("spec.mode: "));
-    let selected = index.assignment("a").unwrap().selected.as_ref().unwrap();
-    assert!(selected.hold.stops());
-    // Which dependents may be marked is known; by these settings none is written.
-    let settings = selected.settings.as_ref().unwrap();
-    assert_eq!(settings.dependents.len(), 1);
-    assert_eq!(settings.mode, Mode::DryRun);
-}
-
-#[test]
 fn a_policy_that_does_not_decode_shows_its_problem_and_selects_nothing() {
     let mut index = index();
     let mut broken = policy_json("all", 0, None);

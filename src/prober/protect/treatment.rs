@@ -18,7 +18,7 @@
 use std::sync::Arc;
 
 use crate::{
-    api::{MODE_MESSAGE, Mode},
+    api::Mode,
     cluster::{
         Assignment, Decision, Eligibility, PolicyHold, Selected, Settings, SettingsError, Skip,
     },
@@ -82,7 +82,6 @@ impl Known<'_> {
 }
 
 const SUSPENDED: &str = "the policy is suspended";
-const NO_MODE: &str = "the policy has no mode";
 const MARKS_STAY: &str = "marks stay until the policy goes on";
 const DRY_RUN: &str = "the mode is DryRun";
 const UNREADABLE: &str = "the policy cannot be read, so it may be suspended";
@@ -96,10 +95,16 @@ impl Treatment {
             ClusterObject::There(assignment) => assignment,
             ClusterObject::Gone(hold) => return Self::gone(known.hold(*hold), known),
         };
-        let stopped_by = |selected: &Selected| Self::at_rest(stopped(selected), MARKS_STAY, known);
+        let stopped_by = |selected: &Selected| {
+            let finding = Finding::Skipped {
+                reason: "Suspended",
+                message: suspended(selected),
+            };
+            Self::at_rest(finding, MARKS_STAY, known)
+        };
         match (assignment.decision(), &assignment.selected) {
             // Whatever the Shoot is like, it is not to be probed.
-            (Decision::Skipped(Skip::Unreadable(_)), Some(selected)) if selected.hold.stops() => {
+            (Decision::Skipped(Skip::Unreadable(_)), Some(selected)) if selected.hold.suspended => {
                 stopped_by(selected)
             }
             (Decision::Skipped(skip), Some(selected)) => {
@@ -111,7 +116,7 @@ impl Treatment {
                     .filter(|_| matches!(skip, Skip::Hibernated { .. }));
                 Self::skipped(skip, hold, settings.or(last), known)
             }
-            (_, Some(selected)) if selected.hold.stops() => stopped_by(selected),
+            (_, Some(selected)) if selected.hold.suspended => stopped_by(selected),
             (Decision::Invalid(error), Some(selected)) if selected.hold.undecodable => {
                 Self::at_rest(invalid(error), UNREADABLE, known)
             }
@@ -190,7 +195,6 @@ impl Treatment {
             (_, Some(former)) if hold.suspended => {
                 Self::Hold(unselected(&suspended(former)), MARKS_STAY)
             }
-            (_, Some(former)) if hold.no_mode => Self::Hold(stopped(former), MARKS_STAY),
             (Ok(settings), _) => Self::LetGo(settings, None),
             (Err(finding), _) if hold.undecodable => Self::Hold(finding, UNREADABLE),
             (Err(finding), _) => Self::Hold(finding, NO_SETTINGS),
@@ -249,7 +253,6 @@ impl Treatment {
 fn held(hold: PolicyHold) -> Option<&'static str> {
     let reasons = [
         (hold.suspended, SUSPENDED),
-        (hold.no_mode, NO_MODE),
         (hold.undecodable, UNREADABLE),
         (hold.dry_run, DRY_RUN),
     ];
@@ -267,20 +270,6 @@ fn with_mode(last: &Settings, hold: PolicyHold) -> Arc<Settings> {
             Mode::Enforce
         },
         ..last.clone()
-    })
-}
-
-/// Finding if the policy is suspended or has no mode.
-fn stopped(policy: &Selected) -> Finding {
-    if policy.hold.suspended {
-        return Finding::Skipped {
-            reason: "Suspended",
-            message: suspended(policy),
-        };
-    }
-    invalid(&SettingsError::Policy {
-        policy: policy.policy.clone(),
-        problems: format!("spec.mode: {MODE_MESSAGE}"),
     })
 }
 

@@ -158,10 +158,6 @@ fn restored(hold: PolicyHold) -> &'static str {
             "none is restored while the policy cannot be read: correct it, or have an operator of the \
              version run that can"
         }
-        _ if hold.no_mode => {
-            "none is restored while the policy has no mode: set spec.mode to Enforce, and spec.suspend to \
-             false"
-        }
         (false, false) => "each is restored when its leases are fresh",
         (true, false) => {
             "none is restored while the policy is suspended: set spec.suspend to false"

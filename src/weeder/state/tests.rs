@@ -37,6 +37,7 @@ fn policy(name: &str, service: &str, app: &str, change: impl FnOnce(&mut Value))
         "kind": "WeedPolicy",
         "metadata": {"name": name, "uid": format!("uid-{name}"), "generation": 1},
         "spec": {
+            "mode": "Enforce",
             "watchDuration": "1m",
             "servicesAndDependantSelectors": {
                 service: {"podSelectors": [{"matchLabels": {"app": app}}]},

@@ -25,16 +25,11 @@ fn settings(policy: &str) -> Settings {
 
 const FREE: PolicyHold = PolicyHold {
     suspended: false,
-    no_mode: false,
     dry_run: false,
     undecodable: false,
 };
 const SUSPEND: PolicyHold = PolicyHold {
     suspended: true,
-    ..FREE
-};
-const NO_MODE: PolicyHold = PolicyHold {
-    no_mode: true,
     ..FREE
 };
 const DRY: PolicyHold = PolicyHold {
@@ -136,26 +131,6 @@ fn not_valid() -> SettingsError {
     policy(SUSPEND, Err(bad_grace())),
     ["idle, Suspended", "idle, Suspended", "hold, Suspended: marks stay until the policy goes on"]
 )]
-#[case::suspended_without_a_mode(
-    valid(PolicyHold { suspended: true, ..NO_MODE }),
-    ["idle, Suspended", "idle, Suspended", "hold, Suspended: marks stay until the policy goes on"]
-)]
-#[case::no_mode(
-    valid(NO_MODE),
-    [
-        "idle, PolicyInvalid",
-        "idle, PolicyInvalid",
-        "hold, PolicyInvalid: marks stay until the policy goes on",
-    ]
-)]
-#[case::no_mode_and_a_mistake(
-    policy(NO_MODE, Err(bad_grace())),
-    [
-        "idle, PolicyInvalid",
-        "idle, PolicyInvalid",
-        "hold, PolicyInvalid: marks stay until the policy goes on",
-    ]
-)]
 #[case::mistake(
     policy(FREE, Err(bad_grace())),
     [
@@ -183,27 +158,12 @@ fn a_selected_cluster_is_probed_unless_it_must_not_be(
     }
 }
 
-#[test]
-fn a_cluster_says_what_its_policy_lacks() {
-    let presence = assignment(valid(NO_MODE), None, Eligibility::Probed);
-    let treatment = Treatment::new(&ClusterObject::There(Box::new(presence)), NOTHING_OWED);
-    let Treatment::Idle(Finding::Unread { message, .. }) = treatment else {
-        panic!("{treatment:?}");
-    };
-    assert_eq!(
-        message,
-        "the policy shoots is not valid, and nothing is scaled until it is: spec.mode: must be set: \
-         write DryRun to observe only, or Enforce to also scale"
-    );
-}
-
 /// Whatever the Shoot is like, it is known that it is not to be probed.
 #[test]
 fn a_suspended_policy_says_so_of_a_shoot_that_cannot_be_read() {
     let unreadable = || Eligibility::Skipped(Skip::Unreadable(Unreadable::new("no map")));
     for (hold, known, expected) in [
         (SUSPEND, NOTHING_OWED, "idle, Suspended"),
-        (NO_MODE, NOTHING_OWED, "idle, PolicyInvalid"),
         (FREE, NOTHING_OWED, "idle, Unreadable"),
         (
             SUSPEND,
@@ -289,7 +249,6 @@ fn what_is_owed_to_a_skipped_cluster_is_settled_by_its_state(
             of(policy(hold, settings), known)
         };
         assert_eq!(of(SUSPEND, OWING), held("the policy is suspended"));
-        assert_eq!(of(NO_MODE, OWING), held("the policy has no mode"));
         assert_eq!(of(DRY, OWING), held("the mode is DryRun"));
         let unread = held("the policy cannot be read, so it may be suspended");
         assert_eq!(of(UNREAD, OWING), unread);
@@ -318,16 +277,6 @@ fn what_is_owed_to_a_skipped_cluster_is_settled_by_its_state(
     valid(SUSPEND),
     None,
     "hold, Unselected: marks stay until the policy goes on"
-)]
-#[case::no_mode(
-    valid(NO_MODE),
-    Some("old"),
-    "hold, PolicyInvalid: marks stay until the policy goes on"
-)]
-#[case::no_mode_and_not_valid(
-    policy(NO_MODE, Err(not_valid())),
-    Some("old"),
-    "hold, PolicyInvalid: marks stay until the policy goes on"
 )]
 #[case::dry_run(valid(DRY), None, "let go by shoots")]
 #[case::bad_grace(
@@ -466,7 +415,6 @@ fn a_dry_run_holds_back_without_a_policy(
 #[case(FREE, NOTHING_OWED, "forget")]
 #[case(FREE, NEVER_LOOKED, "bury")]
 #[case(SUSPEND, NEVER_LOOKED, "forget")]
-#[case(NO_MODE, NEVER_LOOKED, "forget")]
 #[case(DRY, NEVER_LOOKED, "forget")]
 #[case(UNREAD, NEVER_LOOKED, "forget")]
 #[case(
@@ -475,7 +423,6 @@ fn a_dry_run_holds_back_without_a_policy(
     "hold, Gone: the policy cannot be read, so it may be suspended"
 )]
 #[case(SUSPEND, OWING, "hold, Gone: the policy is suspended")]
-#[case(NO_MODE, OWING, "hold, Gone: the policy has no mode")]
 #[case(SUSPEND, NOTHING_OWED, "forget")]
 #[case(DRY, OWING, "hold, Gone: the mode is DryRun")]
 fn a_cluster_that_is_gone_leaves_no_marks(

@@ -278,7 +278,6 @@ fn a_policy_that_scales_what_the_probe_needs_is_ready_and_degraded() {
 /// Also of clusters that it still selects.
 #[rstest]
 #[case::suspended(SUSPENDED)]
-#[case::no_mode(NO_MODE)]
 #[case::dry_run(DRY_RUN)]
 #[case::unreadable(UNREADABLE)]
 fn what_stays_protected_since_a_policy_is_held_back_is_amiss(#[case] hold: PolicyHold) {
@@ -432,14 +431,8 @@ fn what_is_not_selected_any_more_is_still_protected() {
 
 const SUSPENDED: PolicyHold = PolicyHold {
     suspended: true,
-    no_mode: false,
     dry_run: false,
     undecodable: false,
-};
-const NO_MODE: PolicyHold = PolicyHold {
-    suspended: false,
-    no_mode: true,
-    ..SUSPENDED
 };
 const DRY_RUN: PolicyHold = PolicyHold {
     suspended: false,
@@ -455,7 +448,6 @@ const UNREADABLE: PolicyHold = PolicyHold {
 #[rstest]
 #[case::nothing(PolicyHold::default(), "each is restored when its leases are fresh")]
 #[case::suspended(SUSPENDED, "set spec.suspend to false")]
-#[case::no_mode(NO_MODE, "while the policy has no mode: set spec.mode to Enforce")]
 #[case::dry_run(DRY_RUN, "set spec.mode to Enforce")]
 #[case::both(
     PolicyHold { dry_run: true, ..SUSPENDED },
