@@ -3,7 +3,6 @@
 //! It says what was seen and done and why, and holds what must survive a restart or the end of
 //! the policy: which dependents are owed how many replicas, and how they are put back.
 
-use super::condition::conditions_schema;
 use super::{CheckRole, DependentRef, Duration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
@@ -13,39 +12,39 @@ use serde::{Deserialize, Serialize};
 /// Whether the dependents of a cluster are scaled down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Protection {
-    /// They are as their owner wants them.
+    /// The dependents are as their owner wants them.
     #[default]
     None,
-    /// They are being scaled down.
+    /// The dependents are being scaled down.
     ScalingDown,
-    /// They are scaled down.
+    /// The dependents are scaled down.
     Active,
-    /// They are being scaled back.
+    /// The dependents are being scaled back up.
     Restoring,
 }
 
 /// Most entries of [`ClusterHealthStatus::unhealthy_nodes`].
 pub const MAX_UNHEALTHY_NODES: usize = 32;
-/// So many of the last protections are listed.
+/// Most entries of [`ClusterHealthStatus::recent_protections`].
 pub const MAX_RECENT_PROTECTIONS: usize = 8;
 /// Most characters of [`CheckStatus::message`].
 pub const MAX_OUTPUT: usize = 512;
 
-/// The state of a cluster, as it is observed.
+/// Observed state of a cluster.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ClusterState {
-    /// It has not been seen as a whole yet.
+    /// The nodes, or the readiness of the API server, have not been seen yet.
     Pending,
-    /// It was OFFLINE, and answers again.
+    /// The API server was OFFLINE and answers again.
     Connecting,
-    /// It is reachable, healthy and ready.
+    /// The cluster is reachable, healthy and ready.
     Online,
-    /// It cannot be reached, and there are retries left.
+    /// The API server cannot be reached, and there are retries left.
     Degraded,
-    /// It cannot be reached, and the retries are used up.
+    /// The API server cannot be reached, and the retries are used up.
     Offline,
     /// A node reports PID, disk or memory pressure.
     Unhealthy,
@@ -58,7 +57,7 @@ pub enum ClusterState {
 }
 
 impl ClusterState {
-    /// As it is written.
+    /// Returns the state as it is written.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pending => "PENDING",
@@ -73,91 +72,91 @@ impl ClusterState {
     }
 }
 
-/// A node that is not as it should be.
+/// A node that is not ready or under pressure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UnhealthyNode {
-    /// Its name.
+    /// Name of the node.
     pub name: String,
 
-    /// What is wrong with it: NotReady, PIDPressure, MemoryPressure, DiskPressure.
+    /// Problems of the node: NotReady, PIDPressure, MemoryPressure, DiskPressure.
     pub problems: Vec<String>,
 }
 
-/// How a check is done.
+/// Kind of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum CheckType {
-    /// By a command in a pod.
+    /// A command in a pod.
     Exec,
-    /// By a request over HTTP.
+    /// A request over HTTP.
     HttpGet,
-    /// By a connection over TCP.
+    /// A connection over TCP.
     TcpSocket,
-    /// By a request to an API that an APIService in the cluster stands for.
+    /// A request to the API of an APIService in the cluster.
     ApiService,
 }
 
-/// What a check has come to.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum CheckResult {
-    /// It has not been done yet, or cannot be done: that is no evidence.
+    /// The check has not run yet, or cannot run: no evidence either way.
     #[default]
     Unknown,
-    /// It passes.
+    /// The check passes.
     Passing,
-    /// It fails.
+    /// The check fails.
     Failing,
 }
 
-/// What a check of the policy, or the look at a provider of metrics, has come to.
+/// Result of a check of the policy, or of a request to a provider of metrics.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckStatus {
-    /// Its name in the policy.
+    /// Name of the check in the policy.
     pub name: String,
 
-    /// What hangs on it; absent for a provider of metrics.
+    /// Role: what depends on the result. Absent for a provider of metrics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<CheckRole>,
 
-    /// How it is done: Exec, HttpGet, TcpSocket or ApiService.
+    /// Kind of the check: Exec, HttpGet, TcpSocket or ApiService.
     pub r#type: CheckType,
 
-    /// What it has come to: Unknown, Passing or Failing.
+    /// Result: Unknown, Passing or Failing.
     pub result: CheckResult,
 
-    /// Since when.
+    /// Time of the last change of the result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
 
-    /// Why it fails or is unknown. At most 512 characters.
+    /// Why the check fails or is unknown. At most 512 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = MAX_OUTPUT))]
     pub message: Option<String>,
 }
 
-/// What the operator did to the dependents of a cluster.
+/// Act on the dependents of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Action {
-    /// It scaled them down.
+    /// The dependents were scaled down.
     ScaledDown,
-    /// It scaled them back.
+    /// The dependents were scaled back up.
     Restored,
-    /// It took its marks off them and left their replicas as they were.
+    /// The marks were removed, and the replicas left as they were.
     Released,
 }
 
-/// What the operator did last to the dependents of a cluster, and why.
+/// Last act of the operator on the dependents of a cluster, and its reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LastAction {
-    /// When it was done.
+    /// Time of the act.
     pub time: Time,
 
-    /// What was done: ScaledDown, Restored or Released.
+    /// ScaledDown, Restored or Released.
     pub action: Action,
 
-    /// Which dependents it was done to, and why, as a sentence for people.
+    /// Names of the dependents and the reason, as a sentence for people.
     pub message: String,
 }
 
@@ -181,7 +180,8 @@ pub struct LastAction {
     derive = "PartialEq",
     derive = "Default",
     doc = "ClusterHealth is the operator's record of the cluster of the same name: what it sees, \
-           what it did, what it owes, and why. It is written by the operator alone.",
+           what it did, which dependents it still has to scale back up, and why. The operator alone \
+           writes it.",
     printcolumn(
         name = "State",
         type_ = "string",
@@ -274,7 +274,7 @@ pub struct LastAction {
 )]
 pub struct ClusterHealthSpec {}
 
-/// The leases of a cluster's nodes at the last verdict.
+/// Node leases of a cluster at the last verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LeaseCounts {
@@ -289,76 +289,76 @@ pub struct LeaseCounts {
     pub unknown: i32,
 }
 
-/// Enough to restore a dependent when its policy is gone.
+/// Record of a dependent, sufficient to restore it when its policy is gone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DependentStatus {
     /// The resource, in the namespace of the cluster's control plane.
     pub r#ref: DependentRef,
 
-    /// The replicas found before it was scaled to zero.
+    /// Replicas of the dependent before it was scaled to zero.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub recorded_replicas: Option<i32>,
 
-    /// Whether it was scaled down by the operator and is not yet really back.
+    /// true: the operator scaled the dependent down, and has not seen it back with its replicas yet.
     #[serde(default)]
     pub owed: bool,
 
-    /// Whether it has its replicas back and still carries the operator's mark, which shows whether a later zero was
-    /// decided before the restore.
+    /// true: the dependent has its replicas back and still carries the operator's mark, for a minute. If
+    /// somebody scales it to zero in that minute, the mark shows that this was decided before the restore.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keeps_mark: bool,
 
-    /// Its place in the order of a scale-up: the lowest level comes first.
+    /// Place of the dependent in the order of a scale-up: the lowest level comes first.
     #[schemars(range(min = 0))]
     pub level: i32,
 
-    /// How long a scale-up waits before it.
+    /// How long a scale-up waits before this dependent.
     pub initial_delay: Duration,
 
-    /// How long a scale-up waits for it to be really back.
+    /// How long the next level of a scale-up waits for this dependent.
     pub timeout: Duration,
 }
 
-/// What the operator sees of a cluster, did to it, and owes it.
+/// State of a cluster as the operator sees it, its last act, and the dependents that it scaled down.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterHealthStatus {
-    /// The state of the cluster, as it is observed. Absent while it is not probed.
+    /// Observed state of the cluster. Absent while the cluster is not probed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<ClusterState>,
 
-    /// Why it is in this state, as a sentence for people.
+    /// Why the cluster is in this state, as a sentence for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state_message: Option<String>,
 
-    /// When the state last changed.
+    /// Time of the last change of the state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_state_transition_time: Option<Time>,
 
-    /// Nodes that are ready and under no pressure, of all: 3/3. Absent until they were seen.
+    /// Nodes that are ready and under no pressure, of all nodes: 3/3. Absent until the nodes were read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<String>,
 
-    /// Nodes that run out of process IDs, of all: 0/3.
+    /// Nodes that run out of process IDs, of all nodes: 0/3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes_pid_pressure: Option<String>,
 
-    /// Nodes that run out of memory, of all: 0/3.
+    /// Nodes that run out of memory, of all nodes: 0/3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes_memory_pressure: Option<String>,
 
-    /// Nodes that run out of disk, of all: 0/3.
+    /// Nodes that run out of disk, of all nodes: 0/3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes_disk_pressure: Option<String>,
 
-    /// The first 32 nodes that are not as they should be, by name.
+    /// The first 32 nodes, by name, that are not ready or under pressure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_UNHEALTHY_NODES))]
     pub unhealthy_nodes: Vec<UnhealthyNode>,
 
-    /// What the checks of the policy, and the looks at its providers of metrics, have come to.
+    /// Results of the checks and of the providers of metrics of the policy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckStatus>,
 
@@ -366,20 +366,21 @@ pub struct ClusterHealthStatus {
     #[serde(default)]
     pub protection: Protection,
 
-    /// The responsible ProbePolicy: the one that applies, or, of a cluster that none selects any
-    /// more, the one that has yet to let go of it.
+    /// The responsible ProbePolicy: the one that applies or, if none selects the cluster any more, the one
+    /// whose protection is not over yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
 
-    /// Why the cluster is not probed, or only until it is restored. Absent otherwise.
+    /// Why the cluster is not probed, or is probed only until its dependents are restored. Absent
+    /// otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
 
-    /// The leases of the cluster's nodes at the last verdict. Absent before the first.
+    /// Node leases of the cluster at the last verdict. Absent before the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leases: Option<LeaseCounts>,
 
-    /// What may be scaled, from the first probe on, and what is owed to it.
+    /// The dependents of the cluster, and which of them are still scaled down.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dependents: Vec<DependentStatus>,
 
@@ -397,43 +398,45 @@ pub struct ClusterHealthStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_monitor_grace_period: Option<Duration>,
 
-    /// When the first node of the outage fell silent, by the last renewal of its lease. Nodes that fell
-    /// silent before are no part of it. Absent while no outage is seen, or over.
+    /// Last renewal of the lease of the first node of the outage. Nodes that fell silent long before do not
+    /// belong to the outage. Absent without an outage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub silent_since: Option<Time>,
 
-    /// When a protection was ended since it had lasted for the policy's maxProtection. Nodes that have been silent
-    /// since before count neither way until they renew their leases. Absent once all have.
+    /// When a protection was ended because it had lasted for the policy's maxProtection. Nodes that have
+    /// been silent since then are ignored until they renew their leases. Absent once all have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_protection_reached: Option<Time>,
 
-    /// Since when dependents are scaled down, or not all back. Absent while the cluster is not
+    /// Start of the protection: when the operator began to scale down. Absent while the cluster is not
     /// protected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protected_since: Option<Time>,
 
-    /// When the last protections began, of those within an hour of the last one. After several within an
-    /// hour a restore waits until the leases have been fresh for a while.
+    /// Start times of the protections in the hour up to the latest one; at most 8. After several within an
+    /// hour, a restore waits until the leases have been fresh for a while.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_RECENT_PROTECTIONS))]
     pub recent_protections: Vec<Time>,
 
-    /// What was last done to the dependents, and why. It stays when the protection is over.
+    /// Last act on the dependents, and its reason. Stays when the protection is over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_action: Option<LastAction>,
 
-    /// When the protection last changed.
+    /// Time of the last change of protection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
 
-    /// When the cluster was last probed. Refreshed with other changes, and now and then without,
-    /// so that it may lag by minutes.
+    /// Time of a recent probe. Written with other changes, and otherwise at least every 15 minutes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_probe_time: Option<Time>,
 
-    /// What the other fields say, as conditions for kubectl wait and GitOps tools: Ready, Protecting
-    /// and Degraded always, ProtectedTooLong while true.
+    /// Conditions for kubectl wait and GitOps tools: Ready, Protecting and Degraded always,
+    /// ProtectedTooLong while true. Degraded: a person must look.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "conditions_schema")]
+    #[schemars(extend(
+        "x-kubernetes-list-type" = "map",
+        "x-kubernetes-list-map-keys" = ["type"]
+    ))]
     pub conditions: Vec<Condition>,
 }

@@ -16,7 +16,6 @@
 mod action;
 mod check;
 mod cluster_health;
-mod condition;
 mod crd;
 mod dependent;
 mod duration;

@@ -4,7 +4,6 @@
 //! dependency-watchdog, so that its content can be pasted under `spec`.
 
 use super::check::{entries, range, readable_problems};
-use super::condition::conditions_schema;
 use super::dependent::{MAX_NAME, NAME_PATTERN, check_name};
 use super::duration::{Bounds, Duration};
 use super::health_check::MAX_CHECKS;
@@ -66,9 +65,9 @@ pub enum LabelSource {
     category = "dwd",
     status = "ProbePolicyStatus",
     derive = "PartialEq",
-    doc = "ProbePolicy says which hosted clusters are probed, and which parts of their control \
-           planes are scaled down while their nodes cannot reach the API server. So their traffic \
-           continues, and healthy machines are not replaced.",
+    doc = "ProbePolicy protects hosted clusters whose nodes cannot reach their API server: it names the \
+           clusters to probe, and the parts of their control planes that are scaled down in such an \
+           outage. So traffic to the nodes continues, and healthy machines are not replaced.",
     printcolumn(
         name = "Ready",
         type_ = "string",
@@ -134,8 +133,8 @@ pub struct ProbePolicySpec {
     #[garde(skip)]
     pub cluster_labels: LabelSource,
 
-    /// Decides when several policies select one cluster: the highest priority applies, then the
-    /// oldest policy, then the first by name. The others say so in their condition Conflicted.
+    /// Decides if several policies select one cluster: the highest priority applies, then the oldest
+    /// policy, then the first by name. The others report this in their condition Conflicted.
     #[serde(default)]
     #[schemars(range(min = i32::MIN, max = i32::MAX))]
     #[garde(skip)]
@@ -145,8 +144,8 @@ pub struct ProbePolicySpec {
     #[garde(skip)]
     pub mode: Mode,
 
-    /// Emergency stop: while true, nothing is probed and no dependent is written to. Dependents
-    /// that are scaled down stay so, and stay marked.
+    /// Emergency stop: while true, nothing is probed and no dependent is written to. Dependents that are
+    /// scaled down stay scaled down, and keep their mark.
     #[serde(default)]
     #[garde(skip)]
     pub suspend: bool,
@@ -157,7 +156,7 @@ pub struct ProbePolicySpec {
     #[garde(custom(check_name))]
     pub kube_config_secret_name: String,
 
-    /// How often a cluster is probed. 1s to 1h. While an outage is suspected, probes are denser.
+    /// How often a cluster is probed. 1s to 1h. Probes are more frequent while an outage is suspected.
     #[serde(default = "defaults::probe_interval")]
     #[x_kube(validation = PROBE_INTERVAL.rule())]
     #[garde(custom(PROBE_INTERVAL.check()))]
@@ -185,21 +184,21 @@ pub struct ProbePolicySpec {
     #[garde(custom(check_jitter))]
     pub backoff_jitter_factor: f64,
 
-    /// The node-monitor-grace-period of the clusters' kube-controller-manager, after which it
-    /// takes a silent node for lost. 1s to 24h. A cluster whose Shoot sets
-    /// spec.kubernetes.kubeControllerManager.nodeMonitorGracePeriod is judged by that instead.
+    /// The node-monitor-grace-period of the clusters' kube-controller-manager, after which it marks a
+    /// silent node as lost. 1s to 24h. If the Shoot of a cluster sets
+    /// spec.kubernetes.kubeControllerManager.nodeMonitorGracePeriod, that one is used instead.
     #[x_kube(validation = GRACE.rule())]
     #[garde(custom(GRACE.check()))]
     pub kcm_node_monitor_grace_duration: Duration,
 
-    /// The share of node leases that must be expired to take it for an outage. Above 0, at most 1.
+    /// The share of node leases that must be expired for an outage. Above 0, at most 1.
     #[serde(default = "defaults::node_lease_failure_fraction")]
     #[schemars(range(min = 0.0, max = 1.0), extend("exclusiveMinimum" = true))]
     #[garde(custom(check_fraction))]
     pub node_lease_failure_fraction: f64,
 
-    /// The share of node leases below which the expired ones must fall before what was scaled down is given
-    /// back. Above 0, at most nodeLeaseFailureFraction, which it is when left out.
+    /// The share of node leases below which the expired ones must fall before anything is scaled back up.
+    /// Above 0, at most nodeLeaseFailureFraction, which is the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64", range(min = 0.0, max = 1.0), extend("exclusiveMinimum" = true))]
     #[garde(custom(check_recovery(self.node_lease_failure_fraction)))]
@@ -212,13 +211,14 @@ pub struct ProbePolicySpec {
     #[garde(custom(range(1, MAX_SILENT_NODES)))]
     pub minimum_silent_nodes: i32,
 
-    /// How many verdicts of an outage in a row it takes to scale down. 1 to 100.
+    /// How many times in a row an outage must be found before anything is scaled down. 1 to 100.
     #[serde(default = "defaults::threshold")]
     #[schemars(range(min = 1, max = MAX_THRESHOLD))]
     #[garde(custom(range(1, MAX_THRESHOLD)))]
     pub failure_threshold: i32,
 
-    /// How many healthy verdicts in a row it takes to scale back up. 1 to 100.
+    /// How many times in a row the cluster must be found healthy before anything is scaled back up.
+    /// 1 to 100.
     #[serde(default = "defaults::threshold")]
     #[schemars(range(min = 1, max = MAX_THRESHOLD))]
     #[garde(custom(range(1, MAX_THRESHOLD)))]
@@ -239,14 +239,12 @@ pub struct ProbePolicySpec {
     #[garde(custom(entries(1, MAX_DEPENDENTS)), custom(check_unique_refs), dive)]
     pub dependent_resource_infos: Vec<DependentResourceInfo>,
 
-    /// How the state of a cluster is observed, which its ClusterHealth shows. Nothing is scaled for
-    /// it.
+    /// How the state of a cluster is observed that its ClusterHealth shows. This state scales nothing.
     #[serde(default)]
     #[garde(dive)]
     pub observer: ObserverSettings,
 
-    /// Further evidence of each cluster's health, and what hangs on it. At most 8, each with a name of
-    /// its own.
+    /// Further checks of each cluster's health. At most 8, each with a name of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_CHECKS))]
     #[x_kube(validation = unique_names_rule())]
@@ -254,7 +252,7 @@ pub struct ProbePolicySpec {
     pub checks: Vec<HealthCheck>,
 }
 
-/// How many clusters a policy applies to, and how they are.
+/// Counts of the clusters that a policy applies to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterCounts {
@@ -277,7 +275,7 @@ pub struct ClusterCounts {
     pub skipped: i32,
 }
 
-/// What the operator last saw of a policy's clusters.
+/// State of a policy's clusters as the operator sees it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProbePolicyStatus {
@@ -286,7 +284,7 @@ pub struct ProbePolicyStatus {
     #[schemars(range(min = -1))]
     pub observed_generation: Option<i64>,
 
-    /// How many clusters the policy applies to, and how they are.
+    /// Counts of the clusters that the policy applies to.
     #[serde(default)]
     pub clusters: ClusterCounts,
 
@@ -295,10 +293,13 @@ pub struct ProbePolicyStatus {
     #[schemars(length(max = MAX_PROTECTED_NAMES))]
     pub protected_clusters: Vec<String>,
 
-    /// Ready, Protecting, Degraded and Conflicted always; Reconciling, Stalled and WidespreadOutage
-    /// while true.
+    /// Conditions: Ready, Protecting, Degraded and Conflicted always; Reconciling, Stalled and
+    /// WidespreadOutage while true. Degraded: a person must look.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "conditions_schema")]
+    #[schemars(extend(
+        "x-kubernetes-list-type" = "map",
+        "x-kubernetes-list-map-keys" = ["type"]
+    ))]
     pub conditions: Vec<Condition>,
 }
 

@@ -4,7 +4,6 @@
 //! dependency-watchdog, so that its content can be pasted under `spec`.
 
 use super::check::{entries, readable_problems};
-use super::condition::conditions_schema;
 use super::duration::{Bounds, Duration};
 use super::mode::mode_rule;
 use super::{LabelSelector, Mode};
@@ -25,7 +24,7 @@ pub const MAX_LAST_WEEDS: usize = 10;
 /// Most entries of [`WeedPolicyStatus::left_alone`].
 pub const MAX_LEFT_ALONE: usize = 10;
 
-/// A day is far beyond the back-off of a pod that crashes, which ends at five minutes.
+/// A day is far beyond the back-off of a crashing pod, which ends at five minutes.
 const WATCH_DURATION: Bounds = Bounds::from_secs(1, 24 * 3600);
 
 /// DNS label by RFC 1123, which names of Services are since Kubernetes 1.36; before that they began
@@ -50,9 +49,10 @@ const EMPTY_SELECTOR_MESSAGE: &str = "every selector must name a label: an empty
     category = "dwd",
     status = "WeedPolicyStatus",
     derive = "PartialEq",
-    doc = "WeedPolicy says which services are watched, and which pods need them. When such a service \
-           becomes ready, those of its pods that are in CrashLoopBackOff are deleted. So they restart \
-           immediately, and not after minutes of back-off.",
+    doc = "WeedPolicy restarts crashing pods as soon as the service that they need is back: it names \
+           services and the pods that need them. When such a service becomes ready, those pods that are \
+           in CrashLoopBackOff are deleted, so that their successors start immediately instead of after \
+           minutes of back-off.",
     printcolumn(
         name = "Ready",
         type_ = "string",
@@ -125,8 +125,8 @@ pub struct WeedPolicySpec {
     #[garde(dive)]
     pub namespace_selector: LabelSelector,
 
-    /// For how long after a service has become ready the pods that need it are deleted if they are
-    /// in CrashLoopBackOff. 1s to 24h. It begins anew whenever the service becomes ready again.
+    /// How long after a service has become ready the pods that need it are deleted if they are in
+    /// CrashLoopBackOff. 1s to 24h. Starts anew whenever the service becomes ready again.
     #[serde(default = "default_watch_duration")]
     #[x_kube(validation = WATCH_DURATION.rule())]
     #[garde(custom(WATCH_DURATION.check()))]
@@ -161,15 +161,14 @@ pub struct DependantSelectors {
     pub pod_selectors: Vec<LabelSelector>,
 }
 
-/// How many services a policy watches, and how they are.
+/// Counts of the services that a policy watches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceCounts {
-    /// Services with a name of the policy in the namespaces that it selects, as far as they have an
-    /// EndpointSlice.
+    /// Services with an EndpointSlice that the policy names, in the namespaces that it selects.
     #[schemars(range(min = 0))]
     pub watched: i32,
-    /// Watched services that are ready: at least one endpoint is.
+    /// Watched services with at least one endpoint that is ready.
     #[schemars(range(min = 0))]
     pub ready: i32,
 }
@@ -178,7 +177,7 @@ pub struct ServiceCounts {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LastWeed {
-    /// When it was deleted.
+    /// Time of the deletion.
     pub time: Time,
 
     /// The namespace of the pod.
@@ -198,16 +197,16 @@ pub struct LastWeed {
     #[serde(default)]
     pub containers: Vec<String>,
 
-    /// Present and true if the pod was not deleted, since the mode was DryRun.
+    /// Present and true if the pod was not deleted because the mode was DryRun.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
 }
 
-/// A pod that was in CrashLoopBackOff and was not deleted all the same.
+/// A pod in CrashLoopBackOff that was not deleted although the service that it needs had become ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LeftAlone {
-    /// When that was found.
+    /// Time at which the pod was found.
     pub time: Time,
 
     /// The namespace of the pod.
@@ -226,7 +225,7 @@ pub struct LeftAlone {
     pub message: String,
 }
 
-/// What the operator last saw of a policy's services and did to the pods that need them.
+/// State of a policy's services as the operator sees it, and its last acts on the pods that need them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WeedPolicyStatus {
@@ -235,7 +234,7 @@ pub struct WeedPolicyStatus {
     #[schemars(range(min = -1))]
     pub observed_generation: Option<i64>,
 
-    /// How many services the policy watches, and how they are.
+    /// Counts of the services that the policy watches.
     #[serde(default)]
     pub services: ServiceCounts,
 
@@ -255,15 +254,18 @@ pub struct WeedPolicyStatus {
     #[schemars(length(max = MAX_LAST_WEEDS))]
     pub last_weeds: Vec<LastWeed>,
 
-    /// The last 10 pods that were in CrashLoopBackOff when what they need was ready, and were not
-    /// deleted all the same, the newest first. They may have recovered, or gone, since.
+    /// The last 10 pods in CrashLoopBackOff that were not deleted although the service that they need had
+    /// become ready, the newest first. They may have recovered, or gone, since then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_LEFT_ALONE))]
     pub left_alone: Vec<LeftAlone>,
 
-    /// Ready, Weeding and Degraded always; Stalled while true.
+    /// Conditions: Ready, Weeding and Degraded always; Stalled while true.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "conditions_schema")]
+    #[schemars(extend(
+        "x-kubernetes-list-type" = "map",
+        "x-kubernetes-list-map-keys" = ["type"]
+    ))]
     pub conditions: Vec<Condition>,
 }
 

@@ -20,7 +20,7 @@ const SHARED: &str = "shared types";
 const FORMATS: &str = "formats";
 
 /// What texts of fields whose paths end so look like, which their pattern says more precisely.
-const FORMS: [(&str, &str, &str); 14] = [
+const FORMS: [(&str, &str, &str); 12] = [
     (
         "probeInterval",
         "duration",
@@ -43,12 +43,6 @@ const FORMS: [(&str, &str, &str); 14] = [
         "label value",
         "letters, digits, `-`, `_` and `.`, or nothing",
     ),
-    (
-        "type",
-        "condition type",
-        "a word in CamelCase, optionally after a DNS subdomain and a slash",
-    ),
-    ("reason", "reason", "a word in CamelCase"),
     (
         "checks[].name",
         "DNS label",
