@@ -182,95 +182,20 @@ pub struct LastAction {
     doc = "ClusterHealth is the operator's record of the cluster of the same name: what it sees, \
            what it did, which dependents it still has to scale back up, and why. The operator alone \
            writes it.",
-    printcolumn(
-        name = "State",
-        type_ = "string",
-        json_path = ".status.state",
-        description = "The state of the cluster, as it is observed."
-    ),
-    printcolumn(
-        name = "Nodes",
-        type_ = "string",
-        json_path = ".status.nodes",
-        description = "Nodes that are as they should be, of all."
-    ),
-    printcolumn(
-        name = "Protection",
-        type_ = "string",
-        json_path = ".status.protection",
-        description = "Whether dependents of the cluster are scaled down."
-    ),
-    printcolumn(
-        name = "Protected",
-        type_ = "date",
-        json_path = ".status.protectedSince",
-        description = "For how long dependents of the cluster have been scaled down."
-    ),
-    printcolumn(
-        name = "Policy",
-        type_ = "string",
-        json_path = ".status.policy",
-        description = "The ProbePolicy that applies."
-    ),
-    printcolumn(
-        name = "Expired",
-        type_ = "integer",
-        json_path = ".status.leases.expired",
-        description = "Node leases that count and are expired."
-    ),
-    printcolumn(
-        name = "Leases",
-        type_ = "integer",
-        json_path = ".status.leases.candidates",
-        description = "Node leases that count."
-    ),
-    printcolumn(
-        name = "Reason",
-        type_ = "string",
-        json_path = ".status.reason",
-        description = "Why the cluster is protected or not."
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp",
-        description = "Since when the cluster is selected."
-    ),
-    printcolumn(
-        name = "PID pressure",
-        type_ = "string",
-        json_path = ".status.nodesPidPressure",
-        description = "Nodes that run out of process IDs, of all.",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Memory pressure",
-        type_ = "string",
-        json_path = ".status.nodesMemoryPressure",
-        description = "Nodes that run out of memory, of all.",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Disk pressure",
-        type_ = "string",
-        json_path = ".status.nodesDiskPressure",
-        description = "Nodes that run out of disk, of all.",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Skipped",
-        type_ = "string",
-        json_path = ".status.skipped",
-        description = "Why the cluster is not probed.",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Message",
-        type_ = "string",
-        json_path = ".status.message",
-        description = "Why the cluster is protected or not, in words.",
-        priority = 1
-    )
+    printcolumn = r#"{"name": "State", "type": "string", "jsonPath": ".status.state"}"#,
+    printcolumn = r#"{"name": "Nodes", "type": "string", "jsonPath": ".status.nodes"}"#,
+    printcolumn = r#"{"name": "Protection", "type": "string", "jsonPath": ".status.protection"}"#,
+    printcolumn = r#"{"name": "Protected", "type": "date", "jsonPath": ".status.protectedSince"}"#,
+    printcolumn = r#"{"name": "Policy", "type": "string", "jsonPath": ".status.policy"}"#,
+    printcolumn = r#"{"name": "Expired", "type": "integer", "jsonPath": ".status.leases.expired"}"#,
+    printcolumn = r#"{"name": "Leases", "type": "integer", "jsonPath": ".status.leases.candidates"}"#,
+    printcolumn = r#"{"name": "Reason", "type": "string", "jsonPath": ".status.reason"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "PID pressure", "type": "string", "jsonPath": ".status.nodesPidPressure", "priority": 1}"#,
+    printcolumn = r#"{"name": "Memory pressure", "type": "string", "jsonPath": ".status.nodesMemoryPressure", "priority": 1}"#,
+    printcolumn = r#"{"name": "Disk pressure", "type": "string", "jsonPath": ".status.nodesDiskPressure", "priority": 1}"#,
+    printcolumn = r#"{"name": "Skipped", "type": "string", "jsonPath": ".status.skipped", "priority": 1}"#,
+    printcolumn = r#"{"name": "Message", "type": "string", "jsonPath": ".status.message", "priority": 1}"#
 )]
 pub struct ClusterHealthSpec {}
 

@@ -8,10 +8,6 @@
     unreachable_pub,
     reason = "KubeSchema repeats a public struct inside a function"
 )]
-#![expect(
-    clippy::duplicated_attributes,
-    reason = "printer columns have attributes in common"
-)]
 
 mod action;
 mod check;

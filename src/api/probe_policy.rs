@@ -68,55 +68,14 @@ pub enum LabelSource {
     doc = "ProbePolicy protects hosted clusters whose nodes cannot reach their API server: it names the \
            clusters to probe, and the parts of their control planes that are scaled down in such an \
            outage. So traffic to the nodes continues, and healthy machines are not replaced.",
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type=='Ready')].status",
-        description = "Whether the policy is valid and its clusters can be judged."
-    ),
-    printcolumn(
-        name = "Reason",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type=='Ready')].reason",
-        description = "Why it is ready or not; Suspended or DryRun, if it writes to no dependent."
-    ),
-    printcolumn(
-        name = "Mode",
-        type_ = "string",
-        json_path = ".spec.mode",
-        description = "Enforce, or DryRun: reports without scaling."
-    ),
-    printcolumn(
-        name = "Clusters",
-        type_ = "integer",
-        json_path = ".status.clusters.selected",
-        description = "Clusters that this policy applies to."
-    ),
-    printcolumn(
-        name = "Protected",
-        type_ = "integer",
-        json_path = ".status.clusters.protected",
-        description = "Clusters whose dependents are scaled down."
-    ),
-    printcolumn(
-        name = "Undetermined",
-        type_ = "integer",
-        json_path = ".status.clusters.undetermined",
-        description = "Clusters that cannot be judged at present."
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp",
-        description = "Since when the policy exists."
-    ),
-    printcolumn(
-        name = "Message",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type=='Ready')].message",
-        description = "Why it is ready or not, in words.",
-        priority = 1
-    )
+    printcolumn = r#"{"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].status"}"#,
+    printcolumn = r#"{"name": "Reason", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].reason"}"#,
+    printcolumn = r#"{"name": "Mode", "type": "string", "jsonPath": ".spec.mode"}"#,
+    printcolumn = r#"{"name": "Clusters", "type": "integer", "jsonPath": ".status.clusters.selected"}"#,
+    printcolumn = r#"{"name": "Protected", "type": "integer", "jsonPath": ".status.clusters.protected"}"#,
+    printcolumn = r#"{"name": "Undetermined", "type": "integer", "jsonPath": ".status.clusters.undetermined"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "Message", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].message", "priority": 1}"#
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = mode_rule(), validation = recovery_rule())]

@@ -53,68 +53,16 @@ const EMPTY_SELECTOR_MESSAGE: &str = "every selector must name a label: an empty
            services and the pods that need them. When such a service becomes ready, those pods that are \
            in CrashLoopBackOff are deleted, so that their successors start immediately instead of after \
            minutes of back-off.",
-    printcolumn(
-        name = "Ready",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type=='Ready')].status",
-        description = "Whether the policy is valid and obeyed."
-    ),
-    printcolumn(
-        name = "Mode",
-        type_ = "string",
-        json_path = ".spec.mode",
-        description = "Enforce, or DryRun: reports without deleting."
-    ),
-    printcolumn(
-        name = "Services",
-        type_ = "integer",
-        json_path = ".status.services.watched",
-        description = "Services that this policy watches, of all namespaces."
-    ),
-    printcolumn(
-        name = "Ready services",
-        type_ = "integer",
-        json_path = ".status.services.ready",
-        description = "Services of these that are ready."
-    ),
-    printcolumn(
-        name = "Windows",
-        type_ = "integer",
-        json_path = ".status.openWindows",
-        description = "Services of these that became ready a short while ago, so that pods are deleted."
-    ),
-    printcolumn(
-        name = "Weeded",
-        type_ = "integer",
-        json_path = ".status.weeded",
-        description = "Pods that were deleted for this policy."
-    ),
-    printcolumn(
-        name = "Last weed",
-        type_ = "date",
-        json_path = ".status.lastWeeds[0].time",
-        description = "For how long no pod has been deleted, or in mode DryRun would have been."
-    ),
-    printcolumn(
-        name = "Age",
-        type_ = "date",
-        json_path = ".metadata.creationTimestamp",
-        description = "Since when the policy exists."
-    ),
-    printcolumn(
-        name = "Reason",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type=='Ready')].reason",
-        description = "Why it is ready or not.",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Message",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type=='Ready')].message",
-        description = "Why it is ready or not, in words.",
-        priority = 1
-    )
+    printcolumn = r#"{"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].status"}"#,
+    printcolumn = r#"{"name": "Mode", "type": "string", "jsonPath": ".spec.mode"}"#,
+    printcolumn = r#"{"name": "Services", "type": "integer", "jsonPath": ".status.services.watched"}"#,
+    printcolumn = r#"{"name": "Ready services", "type": "integer", "jsonPath": ".status.services.ready"}"#,
+    printcolumn = r#"{"name": "Windows", "type": "integer", "jsonPath": ".status.openWindows"}"#,
+    printcolumn = r#"{"name": "Weeded", "type": "integer", "jsonPath": ".status.weeded"}"#,
+    printcolumn = r#"{"name": "Last weed", "type": "date", "jsonPath": ".status.lastWeeds[0].time"}"#,
+    printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name": "Reason", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].reason", "priority": 1}"#,
+    printcolumn = r#"{"name": "Message", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].message", "priority": 1}"#
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = mode_rule())]

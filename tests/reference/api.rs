@@ -423,12 +423,12 @@ fn introduction(crd: &Value) -> String {
         names["categories"][0].as_str().unwrap(),
         names["shortNames"][0].as_str().unwrap(),
     );
-    page += "| column | |\n|---|---|\n";
+    page += "| column | field |\n|---|---|\n";
     for column in list(version, "additionalPrinterColumns") {
         let wide = column.get("priority").is_some_and(|it| it != 0);
-        let wide = if wide { " With `-o wide`." } else { "" };
-        let description = plain(text(column, "description")) + wide;
-        page += &row(&[text(column, "name"), &description]);
+        let wide = if wide { ", with `-o wide`" } else { "" };
+        let field = format!("`{}`{wide}", text(column, "jsonPath"));
+        page += &row(&[text(column, "name"), &field]);
     }
     page
 }
