@@ -216,8 +216,16 @@ fn parse(text: &str) -> Option<Span> {
 fn nanos(number: &str, length: u64) -> Option<u64> {
     let (whole, decimals) = number.split_once('.').unwrap_or((number, "0"));
     let scale = 10u64.checked_pow(u32::try_from(decimals.len()).ok()?)?;
-    let fraction = decimals.parse::<u64>().ok()?.checked_mul(length)?.checked_div(scale)?;
-    whole.parse::<u64>().ok()?.checked_mul(length)?.checked_add(fraction)
+    let fraction = decimals
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(length)?
+        .checked_div(scale)?;
+    whole
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(length)?
+        .checked_add(fraction)
 }
 
 #[cfg(test)]

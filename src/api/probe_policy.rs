@@ -10,9 +10,7 @@ use super::health_check::MAX_CHECKS;
 use super::mode::mode_rule;
 use super::observation::{check_unique_names, unique_names_rule};
 use super::share::{check_fraction, check_jitter, check_recovery, recovery_rule};
-use super::{
-    DependentResourceInfo, HealthCheck, LabelSelector, Mode, ObserverSettings,
-};
+use super::{DependentResourceInfo, HealthCheck, LabelSelector, Mode, ObserverSettings};
 use garde::Validate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::core::Rule;

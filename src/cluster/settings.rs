@@ -241,7 +241,10 @@ fn scale(path: &str, info: &ScaleInfo) -> Result<Scale, TemplateError> {
         level: number(&format!("{path}.level"), info.level)?,
         initial_delay: info.initial_delay.get(),
         timeout: info.timeout.get(),
-        await_nodes: info.await_nodes.as_ref().map_or(Duration::ZERO, api::Duration::get),
+        await_nodes: info
+            .await_nodes
+            .as_ref()
+            .map_or(Duration::ZERO, api::Duration::get),
     })
 }
 

@@ -158,7 +158,7 @@ spec:
 #[case::no_version("apiVersion", "apiversion", &["f:1:1: WeedPolicy/default: apiVersion: must be dependency-watchdog.gardener.cloud/v1alpha1", "f:1:1: WeedPolicy/default: apiversion: unknown field; there are apiVersion, kind, metadata and spec"])]
 #[case::label("{role: apiserver}", "{role: api server}", &["f:10:29: WeedPolicy/default: spec.servicesAndDependantSelectors.etcd-main-client.podSelectors[0].matchLabels.role: must match ^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$, which \"api server\" does not"])]
 #[case::key("matchLabels: {role: apiserver}", "matchExpressions: [{key: -a, operator: Exists}]", &["f:10:34: WeedPolicy/default: spec.servicesAndDependantSelectors.etcd-main-client.podSelectors[0].matchExpressions[0].key: must match ^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$, which \"-a\" does not (The label's key: a name of at most 63 letters, digits, '-', '_' or '.', optionally after a DNS subdomain and a slash)"])]
-#[case::broken("{role: apiserver}", "{role: apiserver", &["f:10:22: this is no YAML that can be read: unclosed bracket '{'"])]
+#[case::broken("{role: apiserver}", "{role: apiserver", &["f:11:7: this is no YAML that can be read: while parsing a flow mapping, did not find expected ',' or '}'"])]
 fn problems(#[case] from: &str, #[case] to: &str, #[case] expected: &[&str]) {
     let text = WEED_POLICY.replacen(from, to, 1);
     assert_eq!(told(&text), expected, "{text}");
@@ -184,7 +184,7 @@ fn items_of_lists_are_objects() {
     assert_eq!(
         told,
         [
-            "f:20:11: WeedPolicy/default: metadata.name: there is another WeedPolicy of this name at f:7"
+            "f:21:11: WeedPolicy/default: metadata.name: there is another WeedPolicy of this name at f:7"
         ]
     );
 }

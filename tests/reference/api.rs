@@ -20,7 +20,7 @@ const SHARED: &str = "shared types";
 const FORMATS: &str = "formats";
 
 /// What texts of fields whose paths end so look like, which their pattern says more precisely.
-const FORMS: [(&str, &str, &str); 12] = [
+const FORMS: [(&str, &str, &str); 11] = [
     (
         "probeInterval",
         "duration",

@@ -449,8 +449,7 @@ fuzzed!(
         if let Ok(pod) = serde_json::from_str::<Pod>(&pod.text) {
             shown(
                 &format!("{}", pod.is_looping()),
-                &left_alone(pod.controller.as_ref(), &[])
-                    .map(|reason| reason.message(pod.controller.as_ref())),
+                &left_alone(pod.controller.as_ref()).map(|reason| reason.message()),
             );
         }
         Ok(())

@@ -182,7 +182,7 @@ async fn over_and_back(garden: &Garden<'_>, shoot: &Shoot) -> Result<()> {
     reader.follows(CONVERT).await?;
     reader.follows(REHEARSE).await?;
     let rehearsed = policy(seed).await?;
-    ensure!(rehearsed.spec.mode == Some(Mode::Enforce), "{rehearsed:?}");
+    ensure!(rehearsed.spec.mode == Mode::Enforce, "{rehearsed:?}");
     // Of the ConfigMap that is in use.
     ensure!(
         rehearsed.spec.dependent_resource_infos.len() == DEPENDENTS.len(),

@@ -6,7 +6,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{api::Mode, cluster::Decision};
+use crate::cluster::Decision;
 
 const OLD: &str = "2025-01-01T00:00:00Z";
 

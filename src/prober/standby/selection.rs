@@ -44,7 +44,7 @@ impl Selection {
         let small_pages = heard_soon.clone().page_size(LARGE_OBJECTS_PER_PAGE);
         let policies = watcher(policies, heard_soon).modify(move |policy| {
             if let Ok(policy) = &mut policy.0 {
-                policy.spec.mode = policy.spec.mode.map(|mode| mode.or_dry_run(dry_run));
+                policy.spec.mode = policy.spec.mode.or_dry_run(dry_run);
             }
         });
         let policy_events = events(policies, policies_state.clone());

@@ -119,7 +119,7 @@ impl State {
                 service: claim.pair.service,
                 deed: PodDeed::LeftAlone {
                     reason: reason.as_str(),
-                    message,
+                    message: message.to_owned(),
                 },
             },
         });

@@ -234,11 +234,7 @@ fn protected(minutes: i64, protection: Protection) -> ClusterMachine {
 }
 
 /// The same, whose last outage began so many minutes ago.
-fn protected_again(
-    minutes: i64,
-    last: Option<i64>,
-    protection: Protection,
-) -> ClusterMachine {
+fn protected_again(minutes: i64, last: Option<i64>, protection: Protection) -> ClusterMachine {
     let it = dependent("d", 0, 0);
     let mut debts = Debts::default();
     debts.adopt(std::slice::from_ref(&it));
