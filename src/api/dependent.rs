@@ -4,7 +4,7 @@ use super::check::range;
 use super::duration::{Bounds, Duration};
 use super::selector::is_dns_subdomain;
 use garde::Validate;
-use kube::KubeSchema;
+use kube::{KubeSchema, core::Rule};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -15,6 +15,8 @@ const INITIAL_DELAY: Bounds = Bounds::from_secs(0, 3600);
 const AWAIT_NODES: Bounds = Bounds::from_secs(0, 3600);
 /// A wait of less than a second would report every scaling as late.
 const TIMEOUT: Bounds = Bounds::from_secs(1, 3600);
+
+const NO_AWAIT_NODES_MESSAGE: &str = "awaitNodes belongs to scaleUp";
 
 const API_VERSION_PATTERN: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[a-z]([-a-z0-9]{0,61}[a-z0-9])?$";
 pub(super) const KIND_PATTERN: &str = "^[A-Z][A-Za-z0-9]{0,62}$";
@@ -81,28 +83,20 @@ pub struct ScaleInfo {
     #[x_kube(validation = TIMEOUT.rule())]
     #[garde(custom(TIMEOUT.check()))]
     pub timeout: Duration,
-}
 
-/// When a dependent is scaled back, and what it waits for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ScaleUpInfo {
-    /// Order and waits.
-    #[serde(flatten)]
-    pub scale: ScaleInfo,
-
-    /// How long this dependent waits, after the verdict that allows the restore, for the nodes that were
-    /// silent in the outage. Each must renew its lease again, and its Node be Ready, gone or not counted.
-    /// When the time is over it is scaled up all the same. Runs at the same time as initialDelay.
-    /// 0s to 1h; off when left out.
+    /// How long this dependent waits, after the verdict that allows the restore, for the nodes that were silent
+    /// in the outage. Each must renew its lease again, and its Node be Ready, gone or not counted. When the time
+    /// is over it is scaled up all the same. Runs at the same time as initialDelay. 0s to 1h; off when left
+    /// out. Belongs to scaleUp alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Duration")]
     #[x_kube(validation = AWAIT_NODES.rule())]
+    #[garde(inner(custom(AWAIT_NODES.check())))]
     pub await_nodes: Option<Duration>,
 }
 
 /// One resource that is scaled to zero while a cluster is protected, and back afterwards.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Validate)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema, Validate)]
 #[serde(rename_all = "camelCase")]
 pub struct DependentResourceInfo {
     /// The resource, in the namespace of the cluster's control plane.
@@ -117,11 +111,12 @@ pub struct DependentResourceInfo {
     /// Order and waits when it is scaled back up. Level 0 when left out.
     #[serde(default)]
     #[garde(dive)]
-    pub scale_up: ScaleUpInfo,
+    pub scale_up: ScaleInfo,
 
     /// Order and waits when it is scaled down. Level 0 when left out.
     #[serde(default)]
-    #[garde(dive)]
+    #[x_kube(validation = no_await_nodes_rule())]
+    #[garde(dive, custom(check_no_await_nodes))]
     pub scale_down: ScaleInfo,
 }
 
@@ -131,24 +126,7 @@ impl Default for ScaleInfo {
             level: 0,
             initial_delay: no_delay(),
             timeout: half_a_minute(),
-        }
-    }
-}
-
-/// By hand: garde would name a flattened field in the path to what is wrong.
-impl Validate for ScaleUpInfo {
-    type Context = ();
-
-    fn validate_into(
-        &self,
-        context: &(),
-        parent: &mut dyn FnMut() -> garde::Path,
-        report: &mut garde::Report,
-    ) {
-        self.scale.validate_into(context, parent, report);
-        let awaits = self.await_nodes.as_ref();
-        if let Some(Err(error)) = awaits.map(|it| AWAIT_NODES.check()(it, context)) {
-            report.append(parent().join("await_nodes"), error);
+            await_nodes: None,
         }
     }
 }
@@ -202,6 +180,17 @@ fn no_delay() -> Duration {
 
 fn half_a_minute() -> Duration {
     Duration::from_secs(30)
+}
+
+fn no_await_nodes_rule() -> Rule {
+    Rule::new("!has(self.awaitNodes)").message(NO_AWAIT_NODES_MESSAGE)
+}
+
+fn check_no_await_nodes(scale_down: &ScaleInfo, _: &()) -> garde::Result {
+    match scale_down.await_nodes {
+        None => Ok(()),
+        Some(_) => Err(garde::Error::new(NO_AWAIT_NODES_MESSAGE)),
+    }
 }
 
 fn check_api_version(text: &str, _: &()) -> garde::Result {

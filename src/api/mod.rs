@@ -42,7 +42,7 @@ pub use cluster_health::{
 };
 pub use cluster_selector::{ClusterSelector, LabelSource};
 pub use crd::{crd_file_name, crd_yaml, crds};
-pub use dependent::{DependentRef, DependentResourceInfo, ScaleInfo, ScaleUpInfo, needed_by_probe};
+pub use dependent::{DependentRef, DependentResourceInfo, ScaleInfo, needed_by_probe};
 pub use duration::{Duration, DurationError};
 pub use health_check::{CheckRole, HealthCheck};
 pub use max_protection::{MaxProtection, MaxProtectionAction};
@@ -53,9 +53,7 @@ pub use probe_policy::{
     ClusterCounts, FINALIZER, MAX_PROTECTED_NAMES, ProbePolicy, ProbePolicySpec, ProbePolicyStatus,
 };
 pub use reason::OUTAGE;
-pub(crate) use selector::{
-    KEY_MESSAGE, VALUE_MESSAGE, is_dns_subdomain, is_label_key, is_label_value,
-};
+pub(crate) use selector::is_dns_subdomain;
 pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
 pub use weed_policy::{
     DependantSelectors, LastWeed, LeftAlone, MAX_LAST_WEEDS, MAX_LEFT_ALONE, PodController,

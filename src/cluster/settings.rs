@@ -235,14 +235,7 @@ fn dependent(path: &str, info: &DependentResourceInfo) -> Result<Dependent, Temp
     Ok(Dependent {
         reference: info.r#ref.clone(),
         optional: info.optional,
-        up: Scale {
-            await_nodes: info
-                .scale_up
-                .await_nodes
-                .as_ref()
-                .map_or(Duration::ZERO, api::Duration::get),
-            ..scale(&format!("{path}.scaleUp"), &info.scale_up.scale)?
-        },
+        up: scale(&format!("{path}.scaleUp"), &info.scale_up)?,
         down: scale(&format!("{path}.scaleDown"), &info.scale_down)?,
     })
 }
@@ -252,7 +245,10 @@ fn scale(path: &str, info: &ScaleInfo) -> Result<Scale, TemplateError> {
         level: number(&format!("{path}.level"), info.level)?,
         initial_delay: info.initial_delay.get(),
         timeout: info.timeout.get(),
-        await_nodes: Duration::ZERO,
+        await_nodes: info
+            .await_nodes
+            .as_ref()
+            .map_or(Duration::ZERO, api::Duration::get),
     })
 }
 
@@ -472,7 +468,7 @@ mod tests {
     #[test]
     fn a_number_out_of_range_names_its_field() {
         let mut spec = spec(|_| ());
-        spec.dependent_resource_infos[1].scale_up.scale.level = -1;
+        spec.dependent_resource_infos[1].scale_up.level = -1;
         let error = template(&spec).unwrap_err().to_string();
         assert!(
             error.contains("spec.dependentResourceInfos[1].scaleUp.level: -1"),

@@ -119,7 +119,6 @@ impl Types {
         types.add::<api::ProbePolicyStatus>();
         types.add::<api::Protection>();
         types.add::<api::ScaleInfo>();
-        types.add::<api::ScaleUpInfo>();
         types.add::<api::Scheme>();
         types.add::<api::ServiceCounts>();
         types.add::<api::TcpSocketAction>();
