@@ -98,12 +98,12 @@ pub async fn ask(seed: &Seed, name: &str, namespace: &str) -> Result<Answers, As
     let mut notes = Vec::new();
     let is_gone = matches!(object, Ok(None));
     let object = read("the Cluster", object, &mut notes);
-    let status = match read("the ClusterHealth", health, &mut notes).map(|it| it.0) {
-        Some(Err(invalid)) => {
+    let status = match read("the ClusterHealth", health, &mut notes) {
+        Some(DeserializeGuard(Err(invalid))) => {
             notes.push(format!("the ClusterHealth: {}", invalid.error));
             None
         }
-        health => health.and_then(|it| it.ok()?.status),
+        health => health.and_then(|it| it.0.ok()?.status),
     };
     let policies = read("ProbePolicies", policies.map(|list| list.items), &mut notes);
     let control_plane = control_plane.map(|found| found.map(|it| it.metadata));
