@@ -91,8 +91,8 @@ e2e: controlplane gitops-tools build ## Run the scenarios against real servers; 
 	@hack/test.sh $(CARGO) test $(LOCKED) --workspace --test e2e -- $(ARGS)
 
 # The modules whose own properties parse.
-parsers = api:: checks::output checks::redirect convert:: gardener:: report::recall observer::nodes \
-	runtime::answers runtime::rights shoot:: validate:: yaml::
+parsers = api:: checks::output checks::redirect gardener:: report::recall observer::nodes runtime::answers \
+	runtime::rights shoot::
 
 .PHONY: fuzz
 fuzz: need-cargo ## Try each parser of foreign input for TIME seconds (600) at once, then those beside the code with CASES inputs (5000); ARGS=name picks some
@@ -127,9 +127,8 @@ recordings: need-cargo ## Record the requests and messages of scripted runs anew
 	INSTA_UPDATE=always $(CARGO) test $(LOCKED) --workspace --no-fail-fast $(addprefix --test ,$(recorded)) -- $(ARGS)
 
 .PHONY: crds
-crds: build ## Generate the files in crds/ from the types
-	@rm -f crds/dependency-watchdog.gardener.cloud_*.yaml
-	@target=$(target_dir) && "$$target/debug/dependency-watchdog" crd --output-dir crds
+crds: need-cargo ## Generate the files in crds/ from the types
+	DWD_WRITE_DOCS=1 $(CARGO) test $(LOCKED) --workspace --test crds files_are_up_to_date
 
 .PHONY: check-crds
 check-crds: need-cargo ## Fail if the files in crds/ are not those of the types

@@ -6,8 +6,7 @@
 //! ends.
 
 pub mod api;
-#[cfg(test)]
-mod cases;
+pub mod check;
 pub mod checks;
 pub mod cli;
 pub mod cluster;
@@ -21,6 +20,4 @@ pub mod runtime;
 pub mod shoot;
 pub mod status;
 pub mod util;
-pub mod validate;
 pub mod weeder;
-pub mod yaml;

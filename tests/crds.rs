@@ -8,10 +8,11 @@ use std::{collections::BTreeMap, fs, path::Path};
 /// kubectl reads only files with an extension when it applies a folder, and Kustomize takes this name too.
 const KUSTOMIZATION: &str = "Kustomization";
 
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/crds");
+
 /// The files in `crds/`, by name.
 fn shipped() -> BTreeMap<String, String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
-    fs::read_dir(folder)
+    fs::read_dir(FOLDER)
         .unwrap()
         .map(|entry| {
             let path = entry.unwrap().path();
@@ -23,22 +24,24 @@ fn shipped() -> BTreeMap<String, String> {
 
 #[test]
 fn files_are_up_to_date() {
-    let mut shipped = shipped();
-    let listed = shipped.remove(KUSTOMIZATION).unwrap();
     let generated: BTreeMap<String, String> = crds()
         .iter()
         .map(|crd| (crd_file_name(crd), crd_yaml(crd).unwrap()))
         .collect();
+    if std::env::var_os("DWD_WRITE_DOCS").is_some() {
+        for (name, text) in &generated {
+            fs::write(format!("{FOLDER}/{name}"), text).unwrap();
+        }
+    }
+    let mut shipped = shipped();
+    let listed = shipped.remove(KUSTOMIZATION).unwrap();
     assert!(
         shipped == generated,
         "crds/ does not match the code: run `make crds` and commit"
     );
-    let names: Vec<&str> = listed
-        .lines()
-        .filter_map(|line| line.strip_prefix("  - "))
-        .collect();
+    let names = listed.lines().filter_map(|line| line.strip_prefix("  - "));
     assert!(
-        names.into_iter().eq(generated.keys()),
+        names.eq(generated.keys()),
         "crds/{KUSTOMIZATION} does not list the files beside it"
     );
 }
@@ -46,9 +49,7 @@ fn files_are_up_to_date() {
 /// One object of another kind makes `kubectl apply -f crds` fail.
 #[test]
 fn kubectl_can_apply_the_folder() {
-    let files = shipped();
-    let applied = files.iter().filter(|(name, _)| **name != *KUSTOMIZATION);
-    for (name, text) in applied {
+    for (name, text) in shipped().iter().filter(|it| it.0 != KUSTOMIZATION) {
         let object: serde_json::Value = serde_saphyr::from_str(text).unwrap();
         assert_eq!(object["kind"], "CustomResourceDefinition", "{name}");
     }

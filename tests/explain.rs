@@ -124,7 +124,7 @@ impl Fixed {
             assert_eq!(request.method(), "GET", "it only reads");
             let place = asked.fetch_add(1, Ordering::Relaxed);
             let silent = fixed.silent_after.is_some_and(|after| place >= after);
-            let (status, body) = fixed.answer(request.uri().path());
+            let (status, body) = fixed.answer(request.uri());
             let response = http::Response::builder()
                 .status(status)
                 .header("Date", "Fri, 20 Nov 2026 12:00:00 GMT")
@@ -139,7 +139,8 @@ impl Fixed {
         Seed::unlimited(Client::new(service, "default"))
     }
 
-    fn answer(&self, path: &str) -> (u16, Value) {
+    fn answer(&self, uri: &http::Uri) -> (u16, Value) {
+        let path = uri.path();
         if path == "/version" {
             return (200, json!({}));
         }
@@ -173,6 +174,9 @@ impl Fixed {
             .filter(|it| it.0 == plural)
             .map(|it| &it.1);
         let mut found: Vec<&Value> = found.collect();
+        if let Some((_, selected)) = uri.query().and_then(|it| it.split_once("metadata.name%3D")) {
+            found.retain(|it| it["metadata"]["name"] == selected);
+        }
         if is_list {
             return (200, json!({"metadata": {}, "items": found}));
         }
@@ -470,7 +474,7 @@ fn without_rights() -> Fixed {
     "Seen PolicyInvalid",
     "Done nothing",
     "",
-    "Degraded is True (PolicyInvalid): it cannot be decoded To do correct the policy",
+    "Degraded is True (PolicyInvalid): it cannot be decoded To do correct what the message names",
 ])]
 #[case::gone(gone(), [
     "shoot--garden--alpha is gone. Operator dwd-prober-0 leads",
@@ -509,7 +513,7 @@ fn without_rights() -> Fixed {
 ])]
 #[case::kept(kept(), [
     "dwd-prober-0 leads",
-    "Seen ClusterInvalid (policy: shoots), last probed 4h ago: nodeMonitorGracePeriod is \"soon\" To do correct the Shoot",
+    "Seen ClusterInvalid (policy: shoots), last probed 4h ago: nodeMonitorGracePeriod is \"soon\" To do correct what the message names",
     "Done nothing",
     "deployment/kcm 1 - no",
     "is ClusterInvalid; protection: None.",

@@ -9,9 +9,9 @@ use std::{
 };
 
 /// Bottom up. A folder may use those before it.
-const ORDER: [&str; 17] = [
-    "util", "api", "yaml", "gardener", "runtime", "shoot", "status", "cluster", "checks",
-    "observer", "prober", "weeder", "explain", "restore", "validate", "convert", "cli",
+const ORDER: [&str; 14] = [
+    "util", "api", "gardener", "runtime", "shoot", "status", "cluster", "checks", "observer",
+    "prober", "weeder", "explain", "restore", "cli",
 ];
 
 #[test]

@@ -37,16 +37,14 @@ pub use crd::{crd_file_name, crd_yaml, crds};
 pub use dependent::{DependentRef, DependentResourceInfo, ScaleInfo, needed_by_probe};
 pub use duration::{Duration, DurationError};
 pub use health_check::{CheckRole, HealthCheck};
-pub use mode::Mode;
+pub use mode::{MODE_MESSAGE, Mode};
 pub use observation::{MetricsProvider, ObserverSettings};
 pub use probe_policy::{
     ClusterCounts, FINALIZER, LabelSource, MAX_PROTECTED_NAMES, ProbePolicy, ProbePolicySpec,
     ProbePolicyStatus,
 };
 pub use reason::OUTAGE;
-pub(crate) use selector::{
-    KEY_MESSAGE, VALUE_MESSAGE, is_dns_subdomain, is_label_key, is_label_value,
-};
+pub(crate) use selector::is_dns_subdomain;
 pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
 pub use weed_policy::{
     DependantSelectors, LastWeed, LeftAlone, MAX_LAST_WEEDS, MAX_LEFT_ALONE, ServiceCounts,

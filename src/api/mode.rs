@@ -24,10 +24,13 @@ impl Mode {
     }
 }
 
+/// What to write where no mode is set.
+pub const MODE_MESSAGE: &str = "must be set: write DryRun to observe only, or Enforce to also act";
+
 /// Requires the field `mode` of a spec, in the place of its schema: see [`super::crd`].
 pub(super) fn mode_rule() -> Rule {
     Rule::new("has(self.mode)")
-        .message("must be set: write DryRun to observe only, or Enforce to also act")
+        .message(MODE_MESSAGE)
         .field_path(".mode")
         .reason(Reason::FieldValueRequired)
 }

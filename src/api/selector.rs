@@ -26,9 +26,9 @@ const KEY_PATTERN: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9
 const PREFIX_PATTERN: &str = r"^([^/]{1,253}/)?[^/]+$";
 const VALUE_PATTERN: &str = r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$";
 
-pub(crate) const KEY_MESSAGE: &str = "must be a label key: a name of at most 63 letters, digits, '-', '_' or \
+const KEY_MESSAGE: &str = "must be a label key: a name of at most 63 letters, digits, '-', '_' or \
      '.', beginning and ending with a letter or digit, optionally after a DNS subdomain and '/'";
-pub(crate) const VALUE_MESSAGE: &str = "must be a label value: at most 63 letters, digits, '-', '_' or '.', \
+const VALUE_MESSAGE: &str = "must be a label value: at most 63 letters, digits, '-', '_' or '.', \
      beginning and ending with a letter or digit, or empty";
 const VALUES_MESSAGE: &str = "values must not be empty when operator is In or NotIn, and must be \
      empty when it is Exists or DoesNotExist";
@@ -184,7 +184,7 @@ fn check_value(value: &str, _: &()) -> garde::Result {
 }
 
 /// Whether a text is the key of a label or an annotation.
-pub(crate) fn is_label_key(key: &str) -> bool {
+fn is_label_key(key: &str) -> bool {
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
         None => (None, key),
@@ -193,7 +193,7 @@ pub(crate) fn is_label_key(key: &str) -> bool {
 }
 
 /// Whether a text is the value of a label.
-pub(crate) fn is_label_value(value: &str) -> bool {
+fn is_label_value(value: &str) -> bool {
     let end = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());
     value.len() <= MAX_NAME
         && value

@@ -1,73 +1,52 @@
 //! `convert`: from the configuration of Gardener's dependency-watchdog to policies.
 
-use std::{
-    io::{Read, Write},
-    path::PathBuf,
-};
+use std::{io, path::PathBuf};
 
 use clap::Args;
 
-use super::{check::Ended, source};
-use crate::convert::{Remark, convert};
+use super::files;
+use crate::convert::convert;
 
-/// What is converted.
+/// Configuration that is converted.
 #[derive(Args, Clone, Debug)]
 #[command(
     after_help = "The policies go to the standard output, ready for `kubectl apply -f -`; \
-                        what to know about them goes to the standard error.\n\nExit codes: 0 \
-                        converted, 1 the configuration cannot be converted, 2 it could not be read \
-                        or the command was not understood."
+                        what was changed goes to the standard error.\n\nExit codes: 0 converted, 1 \
+                        the configuration cannot be converted, 2 it could not be read or the \
+                        command was not understood."
 )]
 pub struct ConvertArgs {
-    /// A configuration of the prober or the weeder, as it is or in ConfigMaps; - for the standard
+    /// A configuration of the prober or the weeder, as it is or in a ConfigMap; - for the standard
     /// input
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     file: PathBuf,
 
     /// The name of the policy
-    ///
-    /// Without it, that is default, or the name of the ConfigMap if there are several
-    /// configurations of one kind.
-    #[arg(long, value_name = "NAME")]
-    name: Option<String>,
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    name: String,
 }
 
-/// Writes the policies, and what to know about them.
-pub(super) fn run(
-    args: &ConvertArgs,
-    mut input: impl Read,
-    output: &mut impl Write,
-    errors: &mut impl Write,
-) -> Ended {
-    let name = source::name(&args.file);
-    let (ended, remarks) = match source::read(&args.file, &mut input) {
-        Err(error) => (Ended::Unread, vec![format!("error: {error}")]),
-        Ok(text) => match convert(&text, args.name.as_deref()) {
-            Err(refusals) => (Ended::Problems, lines("error", &name, &refusals)),
-            Ok(converted) => {
-                let written = output.write_all(converted.yaml.as_bytes());
-                match written.and_then(|()| output.flush()) {
-                    Ok(()) => (Ended::Good, lines("note", &name, &converted.notes)),
-                    Err(error) => {
-                        let error = format!("error: writing to the standard output: {error}");
-                        (Ended::Unread, vec![error])
-                    }
-                }
+/// Prints the policies and what was changed, and returns the exit code.
+///
+/// # Errors
+/// When the file cannot be read.
+pub(super) fn run(args: &ConvertArgs) -> Result<u8, String> {
+    let text = files::read(&args.file, &mut io::stdin().lock())?;
+    let file = files::name(&args.file);
+    match convert(&text, &args.name) {
+        Ok(converted) => {
+            for note in converted.notes {
+                eprintln!("note: {note}");
             }
-        },
-    };
-    for remark in remarks {
-        // There is nobody left to tell.
-        let _ = writeln!(errors, "{remark}");
+            eprintln!("note: what is different from the tool: docs/migration.md#what-is-different");
+            files::print(&converted.yaml)?;
+            Ok(0)
+        }
+        Err(problems) => {
+            for problem in problems {
+                eprintln!("error: {file}: {problem}");
+            }
+            Ok(1)
+        }
     }
-    ended
-}
-
-fn lines(level: &str, file: &str, remarks: &[Remark]) -> Vec<String> {
-    let line = |remark: &Remark| match remark.place {
-        Some(place) => format!("{level}: {file}:{place}: {}", remark.message),
-        None if level == "error" => format!("{level}: {file}: {}", remark.message),
-        None => format!("{level}: {}", remark.message),
-    };
-    remarks.iter().map(line).collect()
 }

@@ -6,12 +6,12 @@ mod component;
 pub mod convert;
 pub mod crd;
 mod explain;
+mod files;
 mod prober;
 mod restore;
-mod source;
 mod weeder;
 
-use std::{io, process::ExitCode};
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -37,7 +37,7 @@ enum Command {
     /// Put back by hand what the operator has scaled to zero and owes, also without it
     Restore(Box<restore::RestoreArgs>),
     /// Print the CustomResourceDefinitions
-    Crd(crd::CrdArgs),
+    Crd,
     /// Turn a configuration of Gardener's dependency-watchdog into policies
     Convert(convert::ConvertArgs),
     /// Validate policies in files, without a cluster
@@ -51,17 +51,9 @@ pub async fn run(cli: Cli) -> ExitCode {
         Command::Weeder(args) => weeder::run(*args).await.map_err(|error| error.to_string()),
         Command::Explain(args) => return explain::run(*args).await,
         Command::Restore(args) => return restore::run(*args).await,
-        Command::Crd(args) => {
-            crd::run(&args, &mut io::stdout().lock()).map_err(|error| error.to_string())
-        }
-        Command::Convert(args) => {
-            let (mut output, mut errors) = (io::stdout().lock(), io::stderr().lock());
-            return convert::run(&args, io::stdin().lock(), &mut output, &mut errors).into();
-        }
-        Command::Check(args) => {
-            let (mut output, mut errors) = (io::stdout().lock(), io::stderr().lock());
-            return check::run(&args, io::stdin().lock(), &mut output, &mut errors).into();
-        }
+        Command::Crd => return exit_code(crd::run()),
+        Command::Convert(args) => return exit_code(convert::run(&args)),
+        Command::Check(args) => return exit_code(check::run(&args)),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,
@@ -70,4 +62,15 @@ pub async fn run(cli: Cli) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Returns the exit code of a command that reads files: 2 if one cannot be read.
+fn exit_code(ended: Result<u8, String>) -> ExitCode {
+    ended.map_or_else(
+        |error| {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        },
+        ExitCode::from,
+    )
 }

@@ -72,6 +72,8 @@ pub async fn ask(seed: &Seed, name: &str, namespace: &str) -> Result<Answers, As
     let now = clock(seed).await.map_err(could_not)?;
     let client = || seed.client().clone();
     let all = ListParams::default();
+    // The prober, in whose pod this is asked too, may only list them.
+    let this = ListParams::default().fields(&format!("metadata.name={name}"));
     let clusters: Api<Cluster> = Api::all(client());
     let healths: Api<DeserializeGuard<ClusterHealth>> = Api::all(client());
     let policies: Api<DeserializeGuard<ProbePolicy>> = Api::all(client());
@@ -79,13 +81,15 @@ pub async fn ask(seed: &Seed, name: &str, namespace: &str) -> Result<Answers, As
     let namespaces: Api<Namespace> = Api::all(client());
     let leases: Api<Lease> = Api::namespaced(client(), namespace);
     let (object, health, policies, weed_policies, control_plane, lease) = tokio::join!(
-        seed.call(clusters.get_opt(name)),
-        seed.call(healths.get_opt(name)),
+        seed.call(clusters.list(&this)),
+        seed.call(healths.list(&this)),
         seed.call(policies.list(&all)),
         seed.call(weed_policies.list(&all)),
         seed.call(namespaces.get_metadata_opt(name)),
         seed.call(leases.get_opt(prober::LEASE)),
     );
+    let object = object.map(|list| list.items.into_iter().next());
+    let health = health.map(|list| list.items.into_iter().next());
     match (&object, &health) {
         (Ok(None), Ok(None) | Err(_)) => return Err(AskError::NoSuchCluster(name.to_owned())),
         (Err(error), Ok(None) | Err(_)) => return Err(could_not(refused(error))),
@@ -94,15 +98,14 @@ pub async fn ask(seed: &Seed, name: &str, namespace: &str) -> Result<Answers, As
     let mut notes = Vec::new();
     let is_gone = matches!(object, Ok(None));
     let object = read("the Cluster", object, &mut notes);
-    let status = match read("the ClusterHealth", health, &mut notes).map(|it| it.0) {
-        Some(Err(invalid)) => {
+    let status = match read("the ClusterHealth", health, &mut notes) {
+        Some(DeserializeGuard(Err(invalid))) => {
             notes.push(format!("the ClusterHealth: {}", invalid.error));
             None
         }
-        health => health.and_then(|it| it.ok()?.status),
+        health => health.and_then(|it| it.0.ok()?.status),
     };
     let policies = read("ProbePolicies", policies.map(|list| list.items), &mut notes);
-    let weed_policies = weed_policies.map(|list| list.items);
     let control_plane = control_plane.map(|found| found.map(|it| it.metadata));
     // As the operator would make it of these objects.
     let mut index = Index::default();
@@ -131,7 +134,7 @@ pub async fn ask(seed: &Seed, name: &str, namespace: &str) -> Result<Answers, As
         object,
         status,
         index,
-        weed_policies: read("WeedPolicies", weed_policies, &mut notes),
+        weed_policies: read("WeedPolicies", weed_policies.map(|it| it.items), &mut notes),
         control_plane: read("the Namespace", control_plane, &mut notes),
         lease: read("the Lease", lease, &mut notes),
         dependents: dependents(seed, name, references, &mut notes).await,

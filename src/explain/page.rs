@@ -125,10 +125,10 @@ fn dependents(page: &mut Text, answers: &Answers) {
             (None, None) => "-".to_owned(),
             (Some(Record::Replicas(replicas)), _) => replicas.to_string(),
             (Some(Record::Unreadable(text)), _) => format!("{text:?}"),
-            (_, owed) => {
-                let known = owed.and_then(|it| it.recorded_replicas);
-                known.map_or("?".to_owned(), |replicas| replicas.to_string())
-            }
+            (_, owed) => match owed.and_then(|it| it.recorded_replicas) {
+                Some(replicas) => replicas.to_string(),
+                None => "?".to_owned(),
+            },
         };
         let (now, mark) = match found {
             Some(Some(it)) => {

@@ -5,15 +5,13 @@ pub fn remedy(reason: &str) -> Option<&'static str> {
     Some(match reason {
         "Outage" => "see why the nodes are silent: their network, their zone",
         "Suspect" | "FactsOutdated" | "LeasesOutdated" | "Crowded" | "TooManyRequests" => "wait",
-        "Recovering" => "wait, or see why the other nodes are silent",
         "NoWrites" => "see whether the shoot's etcd accepts writes",
-        "TooFewSilent" => "see why the nodes are silent: they are replaced, and not protected",
+        "TooFewSilent" | "Recovering" => "see why the nodes are silent",
         "LeasesUnknown" => "wait after a start; later, see whether leases lack renewTime",
         "LeaseTooSlow" => "lengthen the grace period, or have kubelets renew more often",
         "NoCandidates" => "see whether Machines carry the label node, and the nodes' conditions",
-        "SecretMissing" | "SecretKeyMissing" => "create the Secret with the kubeconfig",
+        "SecretMissing" | "SecretKeyMissing" | "Unauthorized" => "fix the kubeconfig Secret",
         "KubeconfigInvalid" | "KubeconfigRefused" => "put certificates and token into it inline",
-        "Unauthorized" => "put a valid token into the Secret",
         "Forbidden" => "apply manifests/shoot to the shoot, which grants the right",
         "NameNotResolved" | "ConnectionRefused" | "ConnectionClosed" | "TlsFailed"
         | "Unreachable" | "Timeout" | "ServerError" | "NotFound" => {
@@ -21,8 +19,7 @@ pub fn remedy(reason: &str) -> Option<&'static str> {
         }
         "Unreadable" | "UnknownOperation" | "TooLarge" => "look for a newer operator",
         "SeedUnreadable" | "ScalingForbidden" => "grant the right that the message names",
-        "ClusterInvalid" => "correct the Shoot",
-        "PolicyInvalid" => "correct the policy",
+        "ClusterInvalid" | "PolicyInvalid" => "correct what the message names",
         "Suspended" => "set spec.suspend of the policy to false",
         "ScalingLate" => "see why its pods do not go or come",
         "DependentMissing" => "create it, or set optional: true in the policy",

@@ -43,7 +43,8 @@ impl Text {
 
     /// Returns the page. Control characters that came from others are replaced: they could hide text.
     pub(super) fn finish(self) -> String {
-        self.0.replace(|c: char| c.is_control() && c != '\n', "?")
+        let is_odd = |c: char| c.is_control() && c != '\n';
+        self.0.trim_end().replace(is_odd, "?") + "\n"
     }
 }
 

@@ -70,13 +70,24 @@ pub enum KubeconfigError {
         /// The column, from 1; 0 if unknown.
         column: u64,
     },
+    /// A key that a mapping has twice. Readers differ in which value they take.
+    #[error("the kubeconfig gives a key twice at line {line}, column {column}: keep one of them")]
+    KeyTwice {
+        /// The line of the second one, from 1.
+        line: u64,
+        /// Its column, from 1.
+        column: u64,
+    },
+    /// A second document that is not empty. kubectl reads the first one and ignores the others.
+    #[error("the kubeconfig has several YAML documents: keep only the first, which kubectl reads")]
+    Documents,
     /// A field that would run, read, or trust something beyond the kubeconfig itself.
     #[error("the kubeconfig sets {field}, which is refused: {remedy}")]
     Refused {
         /// The field.
         field: &'static str,
         /// What to use instead.
-        remedy: String,
+        remedy: &'static str,
     },
     /// A field that is needed and absent.
     #[error("the kubeconfig lacks {field}: {remedy}")]
@@ -84,7 +95,7 @@ pub enum KubeconfigError {
         /// The field.
         field: &'static str,
         /// What to put there.
-        remedy: String,
+        remedy: &'static str,
     },
     /// A field whose value cannot be used. The value itself is never repeated.
     #[error("the kubeconfig's {field} is invalid: {problem}")]
@@ -150,13 +161,23 @@ pub fn parse(bytes: &[u8]) -> Result<Access, KubeconfigError> {
         with_snippet: false,
     };
     // The parser's own message may quote the document, secrets included: only the place is kept.
-    let file: File = serde_saphyr::from_slice_with_options(bytes, options).map_err(|error| {
-        let location = error.location();
-        KubeconfigError::Malformed {
-            line: location.map_or(0, |at| at.line()),
-            column: location.map_or(0, |at| at.column()),
-        }
-    })?;
+    let files: Vec<File> =
+        serde_saphyr::from_slice_multiple_with_options(bytes, options).map_err(|error| {
+            let place = error.location();
+            let (line, column) = place.map_or((0, 0), |at| (at.line(), at.column()));
+            match error {
+                serde_saphyr::Error::DuplicateMappingKey { .. } => {
+                    KubeconfigError::KeyTwice { line, column }
+                }
+                _ => KubeconfigError::Malformed { line, column },
+            }
+        })?;
+    // Documents that hold nothing are passed over, such as the one after a final `---`.
+    let file = match &*files {
+        [] => &File::default(),
+        [file] => file,
+        _ => return Err(KubeconfigError::Documents),
+    };
     file.parts().map(|parts| Access(Arc::new(parts)))
 }
 

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use dependency_watchdog::{
     api::{
-        ClusterHealth, ClusterHealthStatus, DependentStatus, GROUP, MAX_UNHEALTHY_NODES,
-        ObserverSettings, ProbePolicy, ProbePolicyStatus, WeedPolicy,
+        ClusterHealth, ClusterHealthStatus, DependentStatus, MAX_UNHEALTHY_NODES, ObserverSettings,
+        ProbePolicy, ProbePolicyStatus,
     },
     cluster::{Index, PolicyHold, eligibility},
     gardener::{Cluster, Machine},
@@ -18,7 +18,6 @@ use dependency_watchdog::{
     },
     status::conditions::{condition, conditions},
     util::now::Now,
-    validate::Checker,
     weeder::{
         pod::{Pod, left_alone},
         policy::{Policy, Stored},
@@ -204,59 +203,6 @@ fuzzed!(
         let list: ObjectList<Cluster> = serde_json::from_str(&list).unwrap();
         prop_assert_eq!(list.items.len(), 2);
         prop_assert!(list.items[1].shoot.is_ok());
-        Ok(())
-    }
-);
-
-fn specs() -> Vec<Value> {
-    let policies = [probe_policies(), weed_policies()].concat();
-    policies.into_iter().map(|it| it["spec"].clone()).collect()
-}
-
-/// The API server drops a null where the schema has a default.
-fn default_nulls(value: &mut Value) {
-    match value {
-        Value::Object(entries) => {
-            entries.retain(|_, value| !value.is_null());
-            entries.values_mut().for_each(default_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(default_nulls),
-        _ => {}
-    }
-}
-
-fuzzed!(
-    /// The rules stand twice; what one of them takes, so does the other.
-    a_policy_that_the_schema_takes_is_one_that_the_operator_takes,
-    60,
-    changed(specs(), 3),
-    |spec| {
-        let kind = match spec.text.contains("podSelectors") {
-            true => "WeedPolicy",
-            false => "ProbePolicy",
-        };
-        let policy = format!(
-            r#"{{"apiVersion": "{GROUP}/v1alpha1", "kind": "{kind}", "metadata": {{"name": "p"}},
-                "spec": {}}}"#,
-            spec.text
-        );
-        let mut checker = Checker::new();
-        checker.check("policy.json", &policy);
-        let report = checker.report();
-        if spec.repeats || report.checked == 0 || !report.problems.is_empty() {
-            return Ok(());
-        }
-        // To YAML, a number that is too large is a word.
-        let Ok(mut object) = serde_json::from_str::<Value>(&policy) else {
-            return Ok(());
-        };
-        default_nulls(&mut object);
-        let problems = match object["kind"].as_str() {
-            Some("ProbePolicy") => serde_json::from_value::<ProbePolicy>(object)
-                .map(|policy| policy.spec.problems()),
-            _ => serde_json::from_value::<WeedPolicy>(object).map(|policy| policy.spec.problems()),
-        };
-        prop_assert_eq!(problems.map_err(|error| error.to_string()), Ok(vec![]));
         Ok(())
     }
 );

@@ -11,11 +11,14 @@ use super::file::{Cluster, User};
 use super::given::Given;
 use super::{Identity, KubeconfigError};
 
-const INLINE: &str = "put the content, base64 encoded, into";
-const NO_PLUGIN: &str = "no plugin is run from a Secret; set";
-const NO_BASIC: &str = "API servers no longer accept passwords; set";
-const NO_IMPERSONATION: &str = "no other user is impersonated; set the needed user's own";
-const NO_PROXY: &str = "the API server is reached directly; remove it and set a reachable";
+const NO_TRUST: &str =
+    "the answers of an unverified server are no evidence; set certificate-authority-data";
+const INLINE: &str = "put the content, base64 encoded, into the field of the same name with -data";
+const NO_PROXY: &str = "the API server is reached directly; remove it and set a reachable server";
+const NO_PLUGIN: &str = "no plugin is run from a Secret; set token";
+const NO_FILE: &str = "put the content of the file into token";
+const NO_BASIC: &str = "API servers no longer accept passwords; set token";
+const NO_IMPERSONATION: &str = "no other user is impersonated; set the needed user's own token";
 
 impl Cluster {
     pub(super) fn refuse(&self) -> Result<(), KubeconfigError> {
@@ -23,21 +26,14 @@ impl Cluster {
             (
                 self.insecure_skip_tls_verify,
                 "clusters[].cluster.insecure-skip-tls-verify",
-                "the answers of an unverified server are no evidence; remove it and set",
-                "certificate-authority-data",
+                NO_TRUST,
             ),
             (
                 self.certificate_authority,
                 "clusters[].cluster.certificate-authority",
                 INLINE,
-                "certificate-authority-data",
             ),
-            (
-                self.proxy_url,
-                "clusters[].cluster.proxy-url",
-                NO_PROXY,
-                "server",
-            ),
+            (self.proxy_url, "clusters[].cluster.proxy-url", NO_PROXY),
         ])
     }
 
@@ -49,10 +45,13 @@ impl Cluster {
         };
         let server = non_empty(self.server.as_deref())
             .ok_or_else(|| missing(FIELD, "set the https URL of the API server"))?;
-        let uri: Uri = server
+        // client-go reads HOST:PORT as https if there is a CA, and then takes no path.
+        let bare = !server.contains("://");
+        let scheme = if bare { "https://" } else { "" };
+        let uri: Uri = format!("{scheme}{server}")
             .parse()
             .map_err(|_| invalid("not a URL; write https://HOST or https://HOST:PORT"))?;
-        if uri.scheme() != Some(&Scheme::HTTPS) {
+        if uri.scheme() != Some(&Scheme::HTTPS) || bare && uri.path() != "/" {
             return Err(invalid(
                 "only https is accepted; write https://HOST or https://HOST:PORT",
             ));
@@ -85,12 +84,8 @@ impl Cluster {
 
     pub(super) fn roots(&self) -> Result<Vec<Vec<u8>>, KubeconfigError> {
         const FIELD: &str = "clusters[].cluster.certificate-authority-data";
-        let data = non_empty(self.certificate_authority_data.as_deref()).ok_or_else(|| {
-            missing(
-                FIELD,
-                "the answers of an unverified server are no evidence; set the CA bundle",
-            )
-        })?;
+        let data = non_empty(self.certificate_authority_data.as_deref())
+            .ok_or_else(|| missing(FIELD, NO_TRUST))?;
         certificates(FIELD, &decode(FIELD, data)?)
     }
 }
@@ -98,51 +93,24 @@ impl Cluster {
 impl User {
     pub(super) fn refuse(&self) -> Result<(), KubeconfigError> {
         refuse_each(&[
-            (self.exec, "users[].user.exec", NO_PLUGIN, "token"),
-            (
-                self.auth_provider,
-                "users[].user.auth-provider",
-                NO_PLUGIN,
-                "token",
-            ),
-            (
-                self.token_file,
-                "users[].user.tokenFile",
-                "put the content of the file into",
-                "token",
-            ),
+            (self.exec, "users[].user.exec", NO_PLUGIN),
+            (self.auth_provider, "users[].user.auth-provider", NO_PLUGIN),
+            (self.token_file, "users[].user.tokenFile", NO_FILE),
             (
                 self.client_certificate,
                 "users[].user.client-certificate",
                 INLINE,
-                "client-certificate-data",
             ),
-            (
-                self.client_key,
-                "users[].user.client-key",
-                INLINE,
-                "client-key-data",
-            ),
-            (self.username, "users[].user.username", NO_BASIC, "token"),
-            (self.password, "users[].user.password", NO_BASIC, "token"),
-            (self.r#as, "users[].user.as", NO_IMPERSONATION, "token"),
-            (
-                self.as_uid,
-                "users[].user.as-uid",
-                NO_IMPERSONATION,
-                "token",
-            ),
-            (
-                self.as_groups,
-                "users[].user.as-groups",
-                NO_IMPERSONATION,
-                "token",
-            ),
+            (self.client_key, "users[].user.client-key", INLINE),
+            (self.username, "users[].user.username", NO_BASIC),
+            (self.password, "users[].user.password", NO_BASIC),
+            (self.r#as, "users[].user.as", NO_IMPERSONATION),
+            (self.as_uid, "users[].user.as-uid", NO_IMPERSONATION),
+            (self.as_groups, "users[].user.as-groups", NO_IMPERSONATION),
             (
                 self.as_user_extra,
                 "users[].user.as-user-extra",
                 NO_IMPERSONATION,
-                "token",
             ),
         ])
     }
@@ -187,26 +155,18 @@ impl User {
     }
 }
 
-fn refuse_each(
-    fields: &[(Given, &'static str, &'static str, &'static str)],
-) -> Result<(), KubeconfigError> {
+fn refuse_each(fields: &[(Given, &'static str, &'static str)]) -> Result<(), KubeconfigError> {
     match fields.iter().find(|(given, ..)| given.0) {
-        Some((_, field, why, instead)) => Err(KubeconfigError::Refused {
-            field,
-            remedy: format!("{why} {instead}"),
-        }),
+        Some((_, field, remedy)) => Err(KubeconfigError::Refused { field, remedy }),
         None => Ok(()),
     }
 }
 
-pub(super) fn missing(field: &'static str, remedy: &str) -> KubeconfigError {
-    KubeconfigError::Missing {
-        field,
-        remedy: remedy.to_owned(),
-    }
+pub(super) fn missing(field: &'static str, remedy: &'static str) -> KubeconfigError {
+    KubeconfigError::Missing { field, remedy }
 }
 
-pub(super) fn non_empty(text: Option<&str>) -> Option<&str> {
+fn non_empty(text: Option<&str>) -> Option<&str> {
     text.filter(|text| !text.is_empty())
 }
 

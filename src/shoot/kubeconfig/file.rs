@@ -1,38 +1,49 @@
 //! The shape of a kubeconfig, and what its current context names.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
-use super::fields::{missing, non_empty};
+use super::fields::missing;
 use super::given::Given;
 use super::{KubeconfigError, Parts};
 use crate::util::text::clean;
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
 pub(super) struct File {
-    #[serde(rename = "current-context")]
-    current_context: Option<String>,
-    contexts: Option<Vec<NamedContext>>,
-    clusters: Option<Vec<NamedCluster>>,
-    users: Option<Vec<NamedUser>>,
+    #[serde(deserialize_with = "or_default")]
+    current_context: String,
+    #[serde(deserialize_with = "without_nulls")]
+    contexts: Vec<NamedContext>,
+    #[serde(deserialize_with = "without_nulls")]
+    clusters: Vec<NamedCluster>,
+    #[serde(deserialize_with = "without_nulls")]
+    users: Vec<NamedUser>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct NamedContext {
+    #[serde(deserialize_with = "or_default")]
     name: String,
-    #[serde(default)]
+    #[serde(deserialize_with = "or_default")]
     context: Context,
 }
 
 #[derive(Default, Deserialize)]
+#[serde(default)]
 struct Context {
-    cluster: Option<String>,
-    user: Option<String>,
+    #[serde(deserialize_with = "or_default")]
+    cluster: String,
+    #[serde(deserialize_with = "or_default")]
+    user: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct NamedCluster {
+    #[serde(deserialize_with = "or_default")]
     name: String,
-    #[serde(default)]
+    #[serde(deserialize_with = "or_default")]
     cluster: Cluster,
 }
 
@@ -47,10 +58,12 @@ pub(super) struct Cluster {
     pub(super) proxy_url: Given,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct NamedUser {
+    #[serde(deserialize_with = "or_default")]
     name: String,
-    #[serde(default)]
+    #[serde(deserialize_with = "or_default")]
     user: User,
 }
 
@@ -74,15 +87,33 @@ pub(super) struct User {
     pub(super) as_user_extra: Given,
 }
 
+/// Reads a null as the zero value, as Go does.
+fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Reads a list without its nulls, which have no name that a context could refer to.
+fn without_nulls<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    let items: Option<Vec<Option<T>>> = Option::deserialize(deserializer)?;
+    Ok(items.into_iter().flatten().flatten().collect())
+}
+
 impl File {
     /// What the current context needs, if all of it can be used.
     pub(super) fn parts(&self) -> Result<Parts, KubeconfigError> {
         let context = self.context()?;
-        let cluster = context.cluster.as_deref();
-        let (field, clusters) = ("contexts[].context.cluster", self.clusters.as_deref());
-        let cluster = &one(clusters, |it| &it.name, field, cluster)?.cluster;
-        let (field, users) = ("contexts[].context.user", self.users.as_deref());
-        let user = &one(users, |it| &it.name, field, context.user.as_deref())?.user;
+        let field = "contexts[].context.cluster";
+        let cluster = &one(&self.clusters, |it| &it.name, field, &context.cluster)?.cluster;
+        let field = "contexts[].context.user";
+        let user = &one(&self.users, |it| &it.name, field, &context.user)?.user;
         cluster.refuse()?;
         user.refuse()?;
         let (token, identity) = (user.token()?, user.identity()?);
@@ -102,17 +133,16 @@ impl File {
     }
 
     fn context(&self) -> Result<&Context, KubeconfigError> {
-        let contexts = self.contexts.as_deref();
-        let named = match (non_empty(self.current_context.as_deref()), contexts) {
-            (None, Some([only])) => only,
-            (None, None | Some([])) => return Err(missing("contexts", "add one")),
-            (None, Some(_)) => {
+        let named = match (self.current_context.as_str(), &*self.contexts) {
+            ("", [only]) => only,
+            ("", []) => return Err(missing("contexts", "add one")),
+            ("", _) => {
                 return Err(missing(
                     "current-context",
                     "there are several contexts, name one",
                 ));
             }
-            (current, _) => one(contexts, |it| &it.name, "current-context", current)?,
+            (current, contexts) => one(contexts, |it| &it.name, "current-context", current)?,
         };
         Ok(&named.context)
     }
@@ -120,16 +150,15 @@ impl File {
 
 /// The one entry of that name. client-go refuses duplicates as well.
 fn one<'a, T>(
-    entries: Option<&'a [T]>,
+    entries: &'a [T],
     name_of: fn(&T) -> &str,
     field: &'static str,
-    name: Option<&str>,
+    name: &str,
 ) -> Result<&'a T, KubeconfigError> {
-    let name = non_empty(name).ok_or_else(|| missing(field, "set the name of an entry"))?;
-    let mut found = entries
-        .unwrap_or_default()
-        .iter()
-        .filter(|entry| name_of(entry) == name);
+    if name.is_empty() {
+        return Err(missing(field, "set the name of an entry"));
+    }
+    let mut found = entries.iter().filter(|entry| name_of(entry) == name);
     match (found.next(), found.count()) {
         (Some(entry), 0) => Ok(entry),
         (first, more) => Err(KubeconfigError::Reference {
