@@ -205,7 +205,7 @@ fn any_answer_to_a_check_is_a_result() {
             gone(&mut stream).await;
         }
     }));
-    let action = json!({"host": "127.0.0.1", "port": target.address.port()});
+    let action = json!({"service": "s", "port": target.address.port()});
     let check = check(json!({"httpGet": action, "timeoutSeconds": 20}));
     let runner = {
         let _in_runtime = runtime.enter();
