@@ -91,7 +91,7 @@ e2e: controlplane gitops-tools build ## Run the scenarios against real servers; 
 	@hack/test.sh $(CARGO) test $(LOCKED) --workspace --test e2e -- $(ARGS)
 
 # The modules whose own properties parse.
-parsers = api:: checks::output checks::redirect gardener:: report::recall observer::nodes runtime::answers \
+parsers = api:: checks:: gardener:: report::recall observer::nodes runtime::answers \
 	runtime::rights shoot::
 
 .PHONY: fuzz

@@ -71,8 +71,8 @@ pub fn objects(document: Value) -> Vec<Value> {
     match document {
         Value::Object(mut list) if list.get("kind").is_some_and(|kind| kind == "List") => {
             match list.remove("items") {
-                Some(Value::Array(items)) => items,
-                _ => Vec::new(),
+                Some(Value::Array(items)) => items.into_iter().flat_map(objects).collect(),
+                _ => vec![Value::Object(list)],
             }
         }
         document => vec![document],
@@ -89,6 +89,9 @@ pub fn name(object: &Value) -> String {
 /// Returns what is wrong with an object, each with its field; `None` if it is of none of our kinds.
 pub fn problems(object: &Value) -> Option<Vec<String>> {
     let (version, kind) = (text(object, "apiVersion"), text(object, "kind"));
+    if kind == "List" {
+        return Some(vec!["items: must be a list of objects".to_owned()]);
+    }
     let is_ours = matches!(kind, "ClusterHealth" | "ProbePolicy" | "WeedPolicy");
     if !is_ours && version.split('/').next() != Some(GROUP) {
         return None;

@@ -607,8 +607,16 @@ async fn the_lease_tells_who_leads(
 ) {
     let mut seed = Fixed::healthy();
     seed.merge("leases", LEASE, lease(renewed));
-    let stored =
-        stored.map(|time| json!([{"manager": "x", "time": format!("2026-11-20T{time}Z")}]));
+    let entry = |time: &str, field: &str| {
+        let time = format!("2026-11-20T{time}Z");
+        json!({"manager": "x", "time": time, "fieldsV1": {"f:spec": {field: {}}}})
+    };
+    let stored = stored.map(|time| {
+        json!([
+            entry(time, "f:renewTime"),
+            entry("11:59:59", "f:leaseDurationSeconds")
+        ])
+    });
     let holder = json!({"spec": {"holderIdentity": holder}, "metadata": {"managedFields": stored}});
     seed.merge("leases", LEASE, holder);
     let page = seed.page().await;

@@ -183,9 +183,9 @@ spec:
     }
 
     #[rstest]
-    #[case("5m", "5m\n  watchDuration: 6m", "7", "duplicate")]
-    #[case("{role: apiserver}", "{role: apiserver", "10", "unclosed bracket")]
-    #[case("5m", "*a", "6", "alias")]
+    #[case("5m", "5m\n  watchDuration: 6m", "8", "duplicate")]
+    #[case("{role: apiserver}", "{role: apiserver", "11", "unclosed bracket")]
+    #[case("5m", "*a", "7", "alias")]
     fn unreadable_yaml_is_named_by_its_line(
         #[case] from: &str,
         #[case] to: &str,
@@ -205,6 +205,10 @@ spec:
         let item = POLICY.replace("5m", "5").replace('\n', "\n  ");
         let list = format!("kind: List\nitems:\n- {item}\n- kind: Secret\n- {item}\n");
         assert_eq!(said(&list).len(), 2);
+        assert_eq!(
+            said("kind: List\n"),
+            ["stdin#1 List/ items: must be a list of objects"]
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The page, from top to bottom.
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry, jiff::Timestamp};
 
 use super::{
     Answers, policies,
@@ -53,8 +53,16 @@ fn operator(answers: &Answers) -> String {
     };
     let spec = lease.spec.clone().unwrap_or_default();
     let holder = clean(&spec.holder_identity.unwrap_or_default(), MAX_HOLDER);
+    // Others may change the Lease, too, such as its labels.
+    let renews = |it: &&ManagedFieldsEntry| {
+        let fields = it.fields_v1.as_ref();
+        fields.is_some_and(|it| it.0.pointer("/f:spec/f:renewTime").is_some())
+    };
     let entries = lease.metadata.managed_fields.iter().flatten();
-    let stored = entries.filter_map(|it| Some(it.time.as_ref()?.0)).max();
+    let stored = entries
+        .filter(renews)
+        .filter_map(|it| Some(it.time.as_ref()?.0));
+    let stored = stored.max();
     let renewed = stored.or(spec.renew_time.map(|time| time.0));
     let age = renewed.map(|time| answers.now.duration_since(time).as_secs());
     let holds = spec.lease_duration_seconds.unwrap_or(LEASE_SECONDS);

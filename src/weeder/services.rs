@@ -141,12 +141,12 @@ impl Services {
         self.service(&pair.namespace, &pair.service)?.since
     }
 
-    /// The latest time at which a service that is ready can have become so, by its slices: one that is
-    /// ready was so as long as it has not changed, whatever the others did.
+    /// Returns the latest time at which a service that is ready can have become so: a ready slice was ready as
+    /// long as it has not changed, whatever the others did. `None` if one does not say since when that is.
     pub fn ready_by(&self, pair: &Pair) -> Option<Timestamp> {
         let slices = self.namespaces.get(&pair.namespace)?.slices.values();
         let ready = slices.filter(|slice| slice.ready && slice.service == pair.service);
-        ready.filter_map(|slice| slice.unchanged_since).min()
+        ready.map(|slice| slice.unchanged_since).min().flatten()
     }
 
     fn service(&self, namespace: &str, service: &str) -> Option<&Service> {

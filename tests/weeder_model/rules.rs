@@ -156,7 +156,7 @@ impl World {
         self.covered = covered;
     }
 
-    /// Whether the ready slices of the service say that it became ready within the time that a window lasts,
+    /// Whether all ready slices of the service say that it became ready within the time that a window lasts,
     /// give or take a clock that is ahead.
     fn is_recent(&self, (policy, _, namespace, service): &Key) -> bool {
         let policies = self.told.policies.as_ref().expect("covered by one");
@@ -164,7 +164,7 @@ impl World {
         let slices = self.told.slices.iter();
         let ready = slices
             .filter(|((of, _), slice)| of == namespace && slice.service == *service && slice.ready);
-        let first = ready.filter_map(|(_, slice)| slice.changed).min();
+        let first = ready.map(|(_, slice)| slice.changed).min().flatten();
         first.is_some_and(|it| self.now.wall.duration_since(it).unsigned_abs() <= lasts)
     }
 

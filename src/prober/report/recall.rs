@@ -5,9 +5,10 @@ use std::{collections::HashSet, hash::Hash};
 
 use crate::api::{CheckResult, CheckStatus};
 
-/// What an earlier run has left, of the checks that have not come to anything else.
+/// Results that an earlier run has left, of checks that have no other result since, each with whether the check
+/// has been run since.
 #[derive(Debug, Default)]
-pub(super) struct Recalled(Vec<CheckStatus>);
+pub(super) struct Recalled(Vec<(CheckStatus, bool)>);
 
 impl Recalled {
     /// What a status says of them. Of one that somebody has edited: what it says first of a check that it
@@ -15,23 +16,27 @@ impl Recalled {
     pub(super) fn new(checks: &[CheckStatus]) -> Self {
         let mut seen = HashSet::new();
         let kept = checks.iter().filter(|it| seen.insert(key(it)));
-        Self(kept.cloned().collect())
+        Self(kept.map(|it| (it.clone(), false)).collect())
     }
 
-    /// Puts it in for those that have not been run yet; those that have come to the same have done so
-    /// since then.
+    /// Fills in the results of checks that have not been run yet; a check with the same result has had it since
+    /// then. A check that was run and is not any more was set up anew: its result is open.
     pub(super) fn fill_in(&mut self, checks: &mut [CheckStatus]) {
-        self.0.retain(|recalled| {
+        self.0.retain_mut(|(recalled, has_run)| {
             let found = checks.iter_mut().find(|it| key(it) == key(recalled));
             let Some(check) = found else {
                 // It may not have been taken up yet.
                 return true;
             };
             let unrun = check.result == CheckResult::Unknown && check.since.is_none();
+            if unrun && *has_run {
+                return false;
+            }
             if unrun {
                 check.clone_from(recalled);
             } else if check.result == recalled.result {
                 check.since.clone_from(&recalled.since);
+                *has_run = true;
             } else {
                 return false;
             }
@@ -82,6 +87,15 @@ mod tests {
         assert_eq!(told(since(Failing, 10)), since(Failing, 10));
         assert_eq!(told(since(Passing, 11)), since(Passing, 11));
         assert_eq!(told(check("a", Unknown)), check("a", Unknown));
+    }
+
+    #[test]
+    fn what_is_set_up_anew_is_unknown() {
+        let mut recalled = Recalled::new(&[since(Passing, 1)]);
+        let mut told = |report| filled_in(&mut recalled, report);
+        assert_eq!(told(since(Passing, 9)), since(Passing, 1));
+        assert_eq!(told(check("a", Unknown)), check("a", Unknown));
+        assert_eq!(told(since(Passing, 11)), since(Passing, 11));
     }
 
     #[test]

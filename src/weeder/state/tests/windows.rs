@@ -276,6 +276,10 @@ fn unchanged(name: &str, seconds: Option<i64>, ready: bool) -> Value {
     &[unchanged("a", Some(5), true), unchanged("b", None, true), unchanged("c", Some(61), true)],
     false
 )]
+#[case::another_ready_slice_does_not_say_since_when(
+    &[unchanged("a", Some(5), true), unchanged("b", None, true)],
+    false
+)]
 #[case::another_has_not_been_ready_all_the_time(
     &[unchanged("a", Some(5), true), unchanged("b", Some(61), false)],
     true
