@@ -159,15 +159,13 @@ impl Shoot {
         let header = |text: &str| HeaderValue::try_from(text);
         let authority = parts.server.authority().map_or("", |it| it.as_str());
         let host = header(authority).map_err(|error| refused(&error.to_string()))?;
-        let authorization = match &parts.token {
-            None => None,
-            Some(token) => {
-                let value = header(&format!("Bearer {token}"));
-                let mut value = value.map_err(|_| refused("the token is no header's value"))?;
-                value.set_sensitive(true);
-                Some(value)
-            }
-        };
+        let mut authorization = None;
+        if let Some(token) = &parts.token {
+            let value = header(&format!("Bearer {token}"));
+            let mut value = value.map_err(|_| refused("the token is no header's value"))?;
+            value.set_sensitive(true);
+            authorization = Some(value);
+        }
         Ok(Self(Arc::new(Line {
             prefix: parts.server.path().trim_end_matches('/').into(),
             server: parts.server.clone(),

@@ -1,9 +1,9 @@
 //! Events: what has just become otherwise, told on the object that it is about.
 //!
-//! Pure functions of those who report compare the status that was there with the one that was just
-//! written, or could not be, so a refresh tells nothing, nor does a restart. What they yield waits in the bounded
-//! [`queue`] of the [`outbox`] until what came before has been sent: an event may be
-//! late, or lost, but holds up nothing else.
+//! Pure functions of those who report compare the status that was there with the one that was just written, or
+//! could not be. A refresh changes nothing, so it yields no event; nor does a restart, unless the status could not
+//! be written. Events wait in the bounded [`queue`] of the [`outbox`] until what came before has been sent: an
+//! event may be late, or lost, but holds up nothing else.
 
 pub(crate) mod kinds;
 pub(crate) mod outbox;
