@@ -270,7 +270,7 @@ fn bad(good: &Kubeconfig, foreign: &Kubeconfig, files: &Path) -> Result<Vec<Bad>
         case(
             "authority-file",
             refused,
-            ["shoot--bad--authority-file/", "certificate-authority-data"],
+            ["shoot--bad--authority-file/", "of the same name with -data"],
             Some(with(good, &authority, same)?),
         ),
         case(
