@@ -150,10 +150,10 @@ impl Bad {
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
             json!({
                 "apiVersion": "extensions.gardener.cloud/v1alpha1", "kind": "Cluster",
-                "metadata": {"name": namespace},
+                "metadata": {"name": namespace, "labels": {"scenario": scenario}},
                 "spec": {"cloudProfile": {}, "seed": {}, "shoot": {
                     "apiVersion": "core.gardener.cloud/v1beta1", "kind": "Shoot",
-                    "metadata": {"name": self.name, "labels": {"scenario": scenario}},
+                    "metadata": {"name": self.name},
                     "spec": {"provider": {"type": "local", "workers": [{"name": "worker"}]}},
                     "status": {"lastOperation": {"type": "Reconcile", "state": "Succeeded"}},
                 }},

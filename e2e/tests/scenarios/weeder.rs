@@ -506,9 +506,13 @@ async fn e2e_a_service_that_was_ready_long_before_a_weeder_starts_opens_no_windo
     stack.down(&ETCD);
     let looping = stack.is_looping(&API_SERVER).await?;
     stack.serves(ETCD_SERVICE, false).await?;
+    // Of a pod that is ready in the second of the slice's creation, kube-controller-manager says no time.
+    let (created, _) = slice_times(&stack).await?;
+    passes(created).await?;
     stack.up(&ETCD);
     stack.is_ready(&ETCD).await?;
-    let changed = slice_changed(&stack).await?;
+    let (_, changed) = slice_times(&stack).await?;
+    let changed = changed.context("the slice does not tell when it changed")?;
 
     let [needs_etcd, _] = chain();
     let policy = stack.policy(&[needs_etcd])?;
@@ -539,15 +543,15 @@ async fn e2e_a_service_that_was_ready_long_before_a_weeder_starts_opens_no_windo
     are_weeded(&stack, 0, &looping).await
 }
 
-/// When the slice of etcd's Service was changed by what it says.
-async fn slice_changed(stack: &Stack) -> Result<Timestamp> {
+/// When the slice of etcd's Service was created, and when it was changed by what it says.
+async fn slice_times(stack: &Stack) -> Result<(Timestamp, Option<Timestamp>)> {
     let slices: Api<EndpointSlice> = Api::namespaced(stack.seed().client()?, stack.namespace());
     let label = format!("kubernetes.io/service-name={ETCD_SERVICE}");
     let slices = slices.list(&ListParams::default().labels(&label)).await?;
     let slice = slices.items.into_iter().next().context("no slice")?;
+    let created = slice.creation_timestamp().context("not created")?.0;
     let changed = slice.annotations().get(CHANGED_ANNOTATION);
-    let changed = changed.context("the slice does not tell when it changed")?;
-    Ok(changed.parse()?)
+    Ok((created, changed.map(|it| it.parse()).transpose()?))
 }
 
 /// Waits until the second of this time, and the next, are over.
