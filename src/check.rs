@@ -39,7 +39,7 @@ struct Object<S> {
 /// Reads the YAML or JSON documents of a text, without those that are empty.
 ///
 /// # Errors
-/// What is wrong, with line and column. A key that a mapping has twice is an error, and so is a text that
+/// Names the problem with its line and column. A key that a mapping has twice is an error, and so is a text that
 /// aliases or nesting would blow up.
 pub fn documents(text: &str) -> Result<Vec<Value>, String> {
     let options = serde_saphyr::options! {

@@ -24,7 +24,7 @@ impl Mode {
     }
 }
 
-/// What to write where no mode is set.
+/// Remedy for a policy without a mode.
 pub const MODE_MESSAGE: &str = "must be set: write DryRun to observe only, or Enforce to also act";
 
 /// Requires the field `mode` of a spec, in the place of its schema: see [`super::crd`].

@@ -77,8 +77,8 @@ impl Checks {
         self.running.clear();
     }
 
-    /// Waits until one of them has come to something else, or is to be told of. May return without that,
-    /// and never does without checks. Nothing is lost if this is dropped.
+    /// Waits until the result of a check changes or has to be reported. May return early; never returns if
+    /// there are no checks. Nothing is lost if this is dropped.
     pub async fn changed(&self) {
         self.news.notified().await;
     }
@@ -117,7 +117,7 @@ impl Checks {
     }
 }
 
-/// Whether a check goes on as another, with what it has come to.
+/// Returns whether a check goes on as another and keeps its result.
 fn is_same(one: &HealthCheck, other: &HealthCheck) -> bool {
     let one = HealthCheck {
         role: other.role,

@@ -117,7 +117,7 @@ impl Running {
         self.lock().result(now)
     }
 
-    /// What this Gate has come to, in words.
+    /// Result of this Gate, in words.
     pub(super) fn describe(&self, now: Instant) -> String {
         let state = self.lock();
         let is = match state.result(now) {
