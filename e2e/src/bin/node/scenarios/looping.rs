@@ -1,6 +1,6 @@
 //! A real CrashLoopBackOff, ended by the weeder: an API server waits for its etcd.
 
-use super::steps::{container, documented, pods, seconds};
+use super::steps::{container, documented, documented_line, pods, seconds};
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog_e2e::{
     node::{Cluster, TOOLS},
@@ -27,8 +27,8 @@ pub(super) async fn ended(cluster: &Cluster, quick: bool) -> Result<String> {
             .apply(&control_plane(namespace, label, address))
             .await?;
     }
-    // The commands of the guide, to their end: it acts.
     documented(cluster, "kubectl apply -f docs/examples/weed-policy.yaml").await?;
+    documented_line(cluster, "kubectl patch weedpol shoots").await?;
     wait::until("all pods to wait for their next start", async || {
         let mut all = pods(cluster, WEEDED, API_SERVER).await?;
         all.extend(pods(cluster, LEFT, API_SERVER).await?);

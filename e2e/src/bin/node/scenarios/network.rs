@@ -1,6 +1,6 @@
 //! A shoot of real kubelets loses the way to its API server, on which packets are dropped.
 
-use super::steps::{script, seconds};
+use super::steps::{documented, documented_line, script, seconds};
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog::prober::plan::MARK;
 use dependency_watchdog_e2e::{
@@ -31,12 +31,8 @@ pub(super) async fn is_probed(cluster: &Cluster, shoot: &RealShoot) -> Result<()
         .kubectl()
         .script(script("SERVER=$(kubectl")?, &variables)
         .await?;
-    for word in [
-        "kubectl apply -f docs/examples/probe-policy.yaml",
-        "kubectl patch probepol shoots",
-    ] {
-        cluster.kubectl().script(script(word)?, &[]).await?;
-    }
+    documented(cluster, "kubectl apply -f docs/examples/probe-policy.yaml").await?;
+    documented_line(cluster, "kubectl patch probepol shoots").await?;
     is_found(cluster, shoot, "Healthy").await
 }
 

@@ -33,6 +33,13 @@ pub(super) fn script(word: &str) -> Result<&'static str> {
         })
 }
 
+/// Runs one command of the guide, the line that begins with these words.
+pub(super) async fn documented_line(cluster: &Cluster, words: &str) -> Result<String> {
+    let line = script(words)?.lines().find(|it| it.starts_with(words));
+    let line = line.with_context(|| format!("no line begins with {words}"))?;
+    cluster.kubectl().script(line, &[]).await
+}
+
 /// Runs the commands of the guide in which this word occurs, as they stand there.
 pub(super) async fn documented(cluster: &Cluster, word: &str) -> Result<String> {
     let run = cluster.kubectl().script(script(word)?, &[]);
