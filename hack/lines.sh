@@ -6,7 +6,7 @@
 #   hack/lines.sh --types FOLDER   public types of a folder of src
 #
 # Rust is counted without blank lines and comments, each line in one area: what is shipped by folder of src,
-# and what is not (tests in src, tests/, benches/ and e2e/) by group. Snapshots, documents, chart with
+# and what is not (tests in src, tests/, benches/, fake/ and e2e/) by group. Snapshots, documents, chart with
 # monitoring are counted raw. `crates` is the number of crates in the binary on Linux.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -63,6 +63,7 @@ areas() {
         ((lines == 0)) || echo "not-shipped ${folder%/} $lines"
     done
     echo "not-shipped benches $(rust benches)"
+    echo "not-shipped fake $(rust fake)"
     for folder in e2e/src/*/; do
         echo "not-shipped ${folder%/} $(rust "$folder")"
     done
