@@ -14,7 +14,8 @@ use std::{
 };
 
 use dependency_watchdog::shoot::{
-    Consistency, LeaseRead, MAX_VERSION_BYTES, Obstacle, ReadError, RenewTime, Shoot, Target, parse,
+    Consistency, Dial, LeaseRead, MAX_VERSION_BYTES, Obstacle, ReadError, RenewTime, Shoot, Target,
+    parse,
 };
 use serde_json::{Value, json};
 use support::{Reply, Request, ScriptedServer, TOKEN, authority, kubeconfig, refusing_url};
@@ -60,7 +61,7 @@ fn api(request: Request) -> Reply {
 }
 
 fn shoot(kubeconfig: &[u8]) -> Shoot {
-    Shoot::connect(&parse(kubeconfig).unwrap()).unwrap()
+    Shoot::connect(&parse(kubeconfig).unwrap(), &Dial::default()).unwrap()
 }
 
 async fn read(shoot: &Shoot) -> Result<LeaseRead, ReadError> {
@@ -212,7 +213,7 @@ async fn a_path_in_the_url_is_kept() {
 async fn a_certificate_that_is_none_is_told_at_once() {
     let pem = "-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----\n";
     let access = parse(&kubeconfig("https://api", pem, &json!({"token": TOKEN}))).unwrap();
-    let Err(error) = Shoot::connect(&access) else {
+    let Err(error) = Shoot::connect(&access, &Dial::default()) else {
         panic!("a broken certificate was accepted")
     };
     let text = error.to_string();

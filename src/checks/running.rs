@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     api::{CheckResult, CheckStatus, HealthCheck, MAX_OUTPUT},
-    util::text::clean,
+    util::{now::wall, text::clean},
 };
 
 /// First runs are spread over their period, but over no more than this: what hangs on a check waits
@@ -176,7 +176,7 @@ impl State {
         self.tally.count(outcome);
         let is_news = before != (self.tally.result(), true);
         if is_news {
-            self.since = Some(Timestamp::now());
+            self.since = Some(wall());
         }
         is_news || self.tolerated.is_some()
     }

@@ -15,6 +15,7 @@ use crate::{
         standby::Standby,
     },
     runtime::{names::Names, seed::Seed},
+    shoot::Dial,
 };
 
 /// Flags of the prober.
@@ -61,6 +62,7 @@ pub(super) async fn run(args: ProberArgs) -> Result<(), ComponentError> {
             dry_run,
             scale,
             checks: Runner::new(exec, gates, counted, Names::default()),
+            dial: Dial::default(),
             instruments: instruments.clone(),
         };
         fleet::lead(prober, standby, context.term.stop).await;

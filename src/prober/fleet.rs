@@ -33,6 +33,7 @@ use crate::{
         timer::until,
         watches::{WatchState, events},
     },
+    shoot::Dial,
 };
 
 /// Settings of the prober.
@@ -47,6 +48,8 @@ pub struct Prober {
     pub dry_run: bool,
     /// Runs the policies' checks.
     pub checks: Runner,
+    /// Makes connections to shoots, unless a standby has made them before.
+    pub dial: Dial,
     /// Metrics, liveness and readiness.
     pub instruments: Instruments,
 }
@@ -73,6 +76,7 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
         }
         None => {
             let mut observed = Observed::nothing(&seed, prober.dry_run, &instruments);
+            observed.evidence.dial = prober.dial;
             let policies = observed.selection.policies.clone();
             let known = observed.liveness.until(recall(policies)).await;
             (known, observed)

@@ -29,6 +29,7 @@ use super::{
 use crate::{
     cluster::{Assignment, Settings},
     runtime::{liveness::LoopLiveness, metrics::States, seed::Seed, watches::WatchState},
+    shoot::Dial,
     util::mono_time::Origin,
 };
 
@@ -88,6 +89,13 @@ impl Standby {
             tasks: JoinSet::new(),
             hand_over: CancellationToken::new(),
         }
+    }
+
+    /// Makes connections to shoots like this.
+    #[must_use]
+    pub fn dialling(mut self, dial: Dial) -> Self {
+        self.observed.evidence.dial = dial;
+        self
     }
 
     /// The watch of ProbePolicies.

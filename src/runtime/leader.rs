@@ -16,7 +16,6 @@ use std::{pin::pin, sync::Arc, time::Duration};
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
     apimachinery::pkg::apis::meta::v1::MicroTime,
-    jiff::Timestamp,
 };
 use kube::{Api, Client, api::PostParams};
 use tokio::{
@@ -36,7 +35,7 @@ pub use self::{
     times::{Times, TimesError},
 };
 use super::seed::{CallError, FIELD_MANAGER};
-use crate::util::text::clean;
+use crate::util::{now::wall, text::clean};
 
 /// To give the Lease back may take this long: the process is about to be killed.
 const RELEASE_LIMIT: Duration = Duration::from_secs(5);
@@ -345,7 +344,7 @@ async fn answered<T>(
 }
 
 fn now() -> MicroTime {
-    MicroTime(Timestamp::now())
+    MicroTime(wall())
 }
 
 fn seconds(duration: Duration) -> i32 {

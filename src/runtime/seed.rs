@@ -270,7 +270,7 @@ impl Seed {
     /// Requests go through these clients, within this budget.
     pub fn new(clients: impl Into<Clients>, budget: Budget) -> Self {
         Self {
-            turns: Turns::new(budget).map(Arc::new),
+            turns: Some(Arc::new(Turns::new(budget))),
             ..Self::unlimited(clients)
         }
     }

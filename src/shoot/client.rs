@@ -6,53 +6,38 @@
 use std::{
     error::Error,
     future::poll_fn,
-    io,
-    net::SocketAddr,
     pin::{Pin, pin},
-    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
-    time::{Duration, Instant},
-    vec,
+    time::Duration,
 };
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures::FutureExt as _;
-use futures::future::BoxFuture;
 use http::{HeaderValue, Request, Uri, header, response};
 use http_body_util::Empty;
 use hyper::body::{Frame, Incoming};
 use hyper::client::conn::http1::{self, Connection, SendRequest};
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::client::legacy::connect::dns::Name;
 use hyper_util::rt::TokioIo;
 use kube::Config;
 use kube::client::ConfigExt as _;
 use kube::config::AuthInfo;
 use rustls_pki_types::ServerName;
 use tokio::io::AsyncReadExt as _;
-use tokio::net::TcpStream;
+use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::client::Resumption;
-use tower::{Service, ServiceExt as _};
 
+use super::dial::{Dial, Wire};
 use super::kubeconfig::{Access, Parts};
-use crate::runtime::names::Names;
 use crate::util::text::clean;
 
 const USER_AGENT: HeaderValue =
     HeaderValue::from_static(concat!("dependency-watchdog/", env!("CARGO_PKG_VERSION")));
 
-/// The time for a connection to be made, if nobody gives it up before.
-const CONNECT_LIMIT: Duration = Duration::from_secs(30);
-/// What is sent has to be acknowledged within this, which the kernel of the other side does however
-/// slow its API server is: else the way is lost, of which nobody may have told. In that time it is sent
-/// again three or four times. It is less than a suspect's read may take with ordinary kubelets, 3.3 s, so
-/// that of a name with several addresses, one of them dead, another is tried within it.
-#[cfg(target_os = "linux")]
-const LOST: Duration = Duration::from_secs(3);
 /// An API server closes a connection on which nothing was asked for so long, and what stands between
 /// may forget it without a word.
 const KEPT: Duration = Duration::from_secs(90);
@@ -77,6 +62,7 @@ struct Line {
     authorization: Option<HeaderValue>,
     tls: TlsConnector,
     tls_name: ServerName<'static>,
+    dial: Dial,
     kept: Mutex<Kept>,
 }
 
@@ -94,7 +80,7 @@ struct Idle {
     since: Instant,
 }
 
-type Stream = TlsStream<TcpStream>;
+type Stream = TlsStream<Box<dyn Wire>>;
 
 /// A connection on which something is asked.
 struct Busy {
@@ -137,8 +123,8 @@ impl ConnectError {
 }
 
 impl Shoot {
-    /// Prepares a client; no packet is sent before the first read.
-    pub fn connect(access: &Access) -> Result<Self, ConnectError> {
+    /// Prepares a client, whose connections are made like this; no packet is sent before the first read.
+    pub fn connect(access: &Access, dial: &Dial) -> Result<Self, ConnectError> {
         let parts = access.parts();
         let refused = |problem: &str| ConnectError::new(access, problem);
         let mut tls = config(parts).rustls_client_config().map_err(|error| {
@@ -173,6 +159,7 @@ impl Shoot {
             authorization,
             tls: TlsConnector::from(Arc::new(tls)),
             tls_name,
+            dial: dial.clone(),
             kept: Mutex::default(),
         })))
     }
@@ -233,41 +220,9 @@ impl Shoot {
 
     async fn dial(&self) -> Result<Box<Stream>, Box<dyn Error + Send + Sync>> {
         let line = &*self.0;
-        let stream = TCP.clone().oneshot(line.server.clone()).await?;
-        let stream = line.tls.connect(line.tls_name.clone(), stream.into_inner());
+        let stream = line.dial.dial(line.server.clone()).await?;
+        let stream = line.tls.connect(line.tls_name.clone(), stream);
         Ok(Box::new(stream.await?))
-    }
-}
-
-static TCP: LazyLock<HttpConnector<Resolver>> = LazyLock::new(|| {
-    let mut connector = HttpConnector::new_with_resolver(Resolver);
-    connector.enforce_http(false);
-    connector.set_connect_timeout(Some(CONNECT_LIMIT));
-    #[cfg(target_os = "linux")]
-    connector.set_tcp_user_timeout(Some(LOST));
-    connector.set_nodelay(true);
-    connector
-});
-
-/// The names of all shoots. Addresses of before are as good: TLS says who answers.
-static NAMES: LazyLock<Names> = LazyLock::new(Names::remembering);
-
-/// Looks up the names of shoots.
-#[derive(Clone)]
-struct Resolver;
-
-impl Service<Name> for Resolver {
-    type Response = vec::IntoIter<SocketAddr>;
-    type Error = io::Error;
-    type Future = BoxFuture<'static, io::Result<Self::Response>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, name: Name) -> Self::Future {
-        let addresses = async move { NAMES.look_up(name.as_str(), 0).await };
-        addresses.map(|found| found.map(Vec::into_iter)).boxed()
     }
 }
 
@@ -380,41 +335,4 @@ fn config(parts: &Parts) -> Config {
         ..AuthInfo::default()
     };
     config
-}
-
-#[cfg(test)]
-mod tests {
-    use tokio::net::TcpListener;
-    use tokio::time::timeout;
-
-    use super::*;
-    use crate::runtime::names::tests::take_all;
-
-    async fn dial(authority: &str) -> Option<TcpStream> {
-        let server = format!("https://{authority}").parse::<Uri>().unwrap();
-        let dialled = TCP.clone().oneshot(server).await;
-        dialled.ok().map(TokioIo::into_inner)
-    }
-
-    /// While the seed's DNS is away, the shoots take few of the threads that others need.
-    #[tokio::test(start_paused = true)]
-    async fn a_shoot_is_looked_up_at_its_turn() {
-        let limit = Duration::from_secs(60);
-        let others = take_all(&NAMES).await;
-        let waiting = timeout(limit, dial("no-such-host.invalid")).await;
-        assert!(waiting.is_err(), "{waiting:?}");
-        drop(others);
-        let refused = timeout(limit, dial("no-such-host.invalid")).await;
-        assert!(refused.unwrap().is_none());
-    }
-
-    #[cfg(target_os = "linux")]
-    #[tokio::test]
-    async fn a_connection_whose_way_is_lost_ends() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let stream = dial(&address.to_string()).await.unwrap();
-        let stream = socket2::SockRef::from(&stream);
-        assert_eq!(stream.tcp_user_timeout().unwrap(), Some(LOST));
-    }
 }

@@ -6,6 +6,7 @@
 
 mod api;
 mod client;
+mod dial;
 mod error;
 mod kubeconfig;
 mod lease;
@@ -19,6 +20,7 @@ mod wire;
 
 pub use api::Readiness;
 pub use client::{ConnectError, Shoot};
+pub use dial::{Dial, Wire};
 pub use error::{MAX_RETRY_AFTER, MIN_RETRY_AFTER, Obstacle, ReadError, Target};
 pub use kubeconfig::{Access, KubeconfigError, MAX_KUBECONFIG_BYTES, parse};
 pub use lease::{Lease, LeaseList, RenewTime};

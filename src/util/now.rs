@@ -17,7 +17,15 @@ impl Now {
     pub fn read() -> Self {
         Self {
             mono: Instant::now(),
-            wall: Timestamp::now(),
+            wall: wall(),
         }
     }
+}
+
+/// Reads the clock on the wall. Where tokio's clock runs ahead of the real one, as in tests that pause it,
+/// this one is ahead by as much.
+pub fn wall() -> Timestamp {
+    let (real, wall) = (std::time::Instant::now(), Timestamp::now());
+    let ahead = Instant::now().into_std().saturating_duration_since(real);
+    wall.checked_add(ahead).unwrap_or(wall)
 }

@@ -7,6 +7,7 @@ use dependency_watchdog::{
     checks::{FeatureGates, Runner},
     prober::{fleet, instruments::Instruments, standby::Standby},
     runtime::leader::{Elected, Elector, Ended, Times},
+    shoot::Dial,
 };
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -150,6 +151,7 @@ impl World {
             seed,
             scale,
             checks: runner,
+            dial: Dial::default(),
             instruments: self.instruments.clone(),
         }
     }

@@ -26,8 +26,8 @@ use dependency_watchdog::{
     },
     runtime::admin::{Admin, Endpoints},
     shoot::{
-        Consistency, KubeconfigError, LeaseList, MAX_ITEMS, MAX_KUBECONFIG_BYTES, MAX_LEASES_BYTES,
-        MAX_NODES_BYTES, Node, ReadError, Shoot, parse,
+        Consistency, Dial, KubeconfigError, LeaseList, MAX_ITEMS, MAX_KUBECONFIG_BYTES,
+        MAX_LEASES_BYTES, MAX_NODES_BYTES, Node, ReadError, Shoot, parse,
     },
     util::mono_time::MonoTime,
 };
@@ -210,7 +210,7 @@ impl Hostile {
         });
         let access = parse(&kubeconfig(&url, &ca.pem(), &json!({"token": "t"}))).unwrap();
         Self {
-            shoot: Shoot::connect(&access).unwrap(),
+            shoot: Shoot::connect(&access, &Dial::default()).unwrap(),
             sent,
             _serving: AbortOnDropHandle::new(serving),
         }

@@ -12,7 +12,7 @@ use dependency_watchdog::{
     checks::{CheckMetrics, outcome::Said},
     prober::instruments::Instruments,
     runtime::admin::{Admin, Endpoints},
-    shoot::{Consistency, ReadError, Shoot, parse},
+    shoot::{Consistency, Dial, ReadError, Shoot, parse},
 };
 use futures::SinkExt as _;
 use proptest::{prelude::*, sample::select};
@@ -169,7 +169,7 @@ fn any_answer_of_a_shoot_is_read_or_told() {
         |text| {
             *answer.lock().unwrap() = text.clone().into_bytes();
             let errors: Vec<ReadError> = runtime.block_on(async {
-                let shoot = Shoot::connect(&access).unwrap();
+                let shoot = Shoot::connect(&access, &Dial::default()).unwrap();
                 let leases = shoot.leases(Consistency::Cached, LONG).await.err();
                 let version = shoot.version(LONG).await.err();
                 let ready = shoot.readiness(LONG).await.err();

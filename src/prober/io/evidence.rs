@@ -19,7 +19,7 @@ use crate::{
         watch::Request,
     },
     runtime::seed::Seed,
-    shoot::{self, ConnectError, Consistency, LeaseRead, ReadError, Shoot},
+    shoot::{self, ConnectError, Consistency, Dial, LeaseRead, ReadError, Shoot},
 };
 
 /// First reads at the same time, over all clusters. Judgement: each takes a new connection and the
@@ -119,6 +119,7 @@ pub(crate) struct Evidence {
     secrets: Secrets,
     first_reads: Arc<Semaphore>,
     permits: ListPermits,
+    pub(crate) dial: Dial,
 }
 
 impl Evidence {
@@ -128,6 +129,7 @@ impl Evidence {
             secrets: Secrets::new(seed.client().clone(), restarts),
             first_reads: Arc::new(Semaphore::new(FIRST_READS)),
             permits: ListPermits::new(seed),
+            dial: Dial::default(),
         }
     }
 
@@ -364,7 +366,7 @@ impl Sources {
     fn connect(&self, kubeconfig: &[u8]) -> Result<Shoot, EvidenceError> {
         let access = shoot::parse(kubeconfig)
             .map_err(|error| SecretError::Kubeconfig(self.secret.within(&self.cluster), error))?;
-        Ok(Shoot::connect(&access)?)
+        Ok(Shoot::connect(&access, &self.shared.dial)?)
     }
 }
 

@@ -25,7 +25,7 @@ use crate::{
     runtime::metrics::InFlight,
     util::{
         mono_time::{MonoTime, Origin},
-        now::Now,
+        now::{Now, wall},
         since::Since,
     },
 };
@@ -153,7 +153,7 @@ impl Observer {
         self.observation = Observation::new(observer, recalled, now, draw);
         if let Some(silent_since) = protected {
             let onset = silent_since.map(|since| {
-                let age = Timestamp::now().duration_since(since);
+                let age = wall().duration_since(since);
                 let age = Duration::try_from(age).unwrap_or_default();
                 self.origin.moment(now.into_std()) - age
             });

@@ -28,6 +28,7 @@ use crate::{
         events::{Event, kinds::EXEC_TIMEOUT_TOLERATED, regarding},
         request::{Applied, WriteError},
     },
+    util::now::wall,
 };
 
 /// A cluster without a verdict counts as new for this long, and then as one that cannot be judged. Twice
@@ -65,7 +66,7 @@ impl Cluster {
         let new_for = if is_known { Duration::ZERO } else { NEW };
         Self {
             new_until: Instant::now() + new_for,
-            silent_since: silent_since(status, None, false, Timestamp::now()),
+            silent_since: silent_since(status, None, false, wall()),
             heard: false,
             hysteresis: Hysteresis::recorded(status),
             state: ToldState::recorded(status),
@@ -122,7 +123,7 @@ impl Cluster {
         let finding = &now.report.finding;
         self.heard |= matches!(finding, Finding::Judged(Verdict::Healthy, _));
         let before = self.silent_since;
-        self.silent_since = silent_since(&now.status, before, self.heard, Timestamp::now());
+        self.silent_since = silent_since(&now.status, before, self.heard, wall());
         self.record.want(now);
         (event, concerns_policies)
     }

@@ -24,6 +24,7 @@ use crate::{
         request::{Applied, WriteError, complain},
         schedule::Schedule,
     },
+    util::now::wall,
 };
 
 /// Minimum time between two writes that differ in words alone: the words may alternate, and a thousand
@@ -195,7 +196,7 @@ impl Record {
     pub(super) fn begin(&mut self) -> Option<Written> {
         let mut wanted = self.wanted.clone().filter(|_| !self.unwanted)?;
         let was_established = self.is_established();
-        date(&mut wanted.status, self.status(), Timestamp::now());
+        date(&mut wanted.status, self.status(), wall());
         if !was_established {
             self.established = Some(Instant::now());
         }

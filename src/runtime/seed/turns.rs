@@ -2,10 +2,12 @@
 //! whoever asked first. What can wait does so for a while, and not for as long as others are urgent:
 //! it may be what tells of them.
 
-use std::time::Duration;
+use std::{sync::PoisonError, time::Duration};
 
-use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
-use tokio::sync::{Mutex, watch};
+use tokio::{
+    sync::{Mutex, watch},
+    time::{Instant, sleep_until},
+};
 
 use super::{Budget, LEAST_QPS, MOST_QPS};
 
@@ -14,8 +16,8 @@ const MAX_OVERTAKEN: u64 = 9;
 
 /// Gives out turns. Whoever drops what it waits with is out of the queue.
 pub(super) struct Turns {
-    limiter: DefaultDirectRateLimiter,
-    // These queues are fair; those who wait for the limiter itself are served at random, so only
+    limiter: Limiter,
+    // These queues are fair; those who wait for the limiter itself may be served in any order, so only
     // the first of each does.
     urgent: Mutex<()>,
     leisurely: Mutex<()>,
@@ -27,22 +29,58 @@ pub(super) struct Turns {
     served: watch::Sender<u64>,
 }
 
+/// A budget, spent turn by turn: each takes a period, and a burst of them may be ahead.
+struct Limiter {
+    period: Duration,
+    burst: Duration,
+    /// When all turns that were given out are paid for.
+    paid: std::sync::Mutex<Instant>,
+}
+
+impl Limiter {
+    fn new(budget: Budget) -> Self {
+        let period = Duration::from_secs_f64(1.0 / budget.qps.clamp(LEAST_QPS, MOST_QPS));
+        Self {
+            period,
+            burst: period.saturating_mul(budget.burst.get()),
+            paid: std::sync::Mutex::new(Instant::now()),
+        }
+    }
+
+    /// Takes a turn, or tells when there is one.
+    fn take(&self) -> Result<(), Instant> {
+        let now = Instant::now();
+        let mut paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
+        let after = (*paid).max(now) + self.period;
+        let due = after - self.burst.min(after - now);
+        if due > now {
+            return Err(due);
+        }
+        *paid = after;
+        Ok(())
+    }
+
+    async fn until_ready(&self) {
+        while let Err(due) = self.take() {
+            sleep_until(due).await;
+        }
+    }
+}
+
 /// An urgent one that waits, as long as this lives.
 struct Waiting<'a>(&'a watch::Sender<usize>);
 
 impl Turns {
-    /// Turns within this budget; `None` if it has no bounds.
-    pub(super) fn new(budget: Budget) -> Option<Self> {
-        let period = Duration::from_secs_f64(1.0 / budget.qps.clamp(LEAST_QPS, MOST_QPS));
-        let quota = Quota::with_period(period)?.allow_burst(budget.burst);
-        Some(Self {
-            limiter: RateLimiter::direct(quota),
+    /// Turns within this budget.
+    pub(super) fn new(budget: Budget) -> Self {
+        Self {
+            limiter: Limiter::new(budget),
             urgent: Mutex::default(),
             leisurely: Mutex::default(),
             front: Mutex::default(),
             waiting: watch::Sender::new(0),
             served: watch::Sender::new(0),
-        })
+        }
     }
 
     /// Waits for the turn of a request that goes before those that are not urgent.
@@ -114,14 +152,14 @@ mod tests {
 
     use super::*;
 
-    /// Turns that are all given out. The limiter goes by the real clock, so the rate is high.
+    /// Turns that are all given out.
     fn turns() -> Turns {
         let budget = Budget {
-            qps: 200.0,
+            qps: 10.0,
             burst: NonZeroU32::MIN,
         };
-        let turns = Turns::new(budget).unwrap();
-        turns.limiter.check().unwrap();
+        let turns = Turns::new(budget);
+        turns.limiter.take().unwrap();
         turns
     }
 
@@ -151,7 +189,7 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn urgent_ones_come_first_and_equals_as_they_asked() {
         let turns = turns();
         // All ask before any is served.
@@ -172,7 +210,7 @@ mod tests {
         assert_eq!(*served.borrow(), [1, 3, 4, 6, 0, 2, 5, 7]);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn an_urgent_one_overtakes_one_that_waits_for_the_limiter() {
         let turns = turns();
         let served = RefCell::new(Vec::new());
@@ -192,7 +230,7 @@ mod tests {
     }
 
     /// However many urgent ones there are, what is said of them is said meanwhile.
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn one_that_can_wait_has_its_turn_among_many_urgent_ones() {
         let turns = turns();
         let mut patient = turns.waiting(false).await;
@@ -215,7 +253,7 @@ mod tests {
         assert!(overtaken <= MAX_OVERTAKEN + 1, "{overtaken}");
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn whoever_gives_up_waiting_leaves_no_trace() {
         in_time(give_up()).await;
     }

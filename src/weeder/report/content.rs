@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::{api::core::v1::ObjectReference, jiff::Timestamp};
+use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::time::Instant;
 
 use super::{
@@ -19,6 +19,7 @@ use crate::{
         policies::{Policies, Reported},
         writer::{Content, Next, Write},
     },
+    util::now::wall,
 };
 
 impl Reported for WeedReport {
@@ -86,7 +87,7 @@ impl Content for WeedContent {
             true => self.lacking.as_deref(),
             false => RIGHTS.told(&policy.status.conditions),
         };
-        let status = status::status(&policy.report, lacking, &policy.status, Timestamp::now());
+        let status = status::status(&policy.report, lacking, &policy.status, wall());
         self.policies.write(
             seed,
             name,

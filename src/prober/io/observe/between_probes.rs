@@ -4,7 +4,6 @@
 use std::{mem, time::Duration};
 
 use futures::FutureExt as _;
-use k8s_openapi::jiff::Timestamp;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{AWAITED_PAUSE, Observer, Stage};
@@ -12,6 +11,7 @@ use crate::{
     observer::observation::{Found, Look},
     prober::node_lists::Background,
     runtime::timer::until,
+    util::now::wall,
 };
 
 /// Judgement: the shortest time between two tries to read facts in the background, ...
@@ -142,7 +142,7 @@ impl Observer {
     }
 
     pub(super) fn found(&mut self, found: Found) {
-        let (at, now) = (Instant::now(), Timestamp::now());
+        let (at, now) = (Instant::now(), wall());
         self.news |= self.observation.take(found, at, now, fastrand::f64());
     }
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::{api::core::v1::ObjectReference, jiff::Timestamp};
+use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::time::Instant;
 
 use super::{
@@ -26,6 +26,7 @@ use crate::{
         request::{Applied, WriteError, complain, delete, set_finalizer, write_health},
         writer::{Content, Next, Write, write},
     },
+    util::now::wall,
 };
 
 /// What can be written.
@@ -149,7 +150,7 @@ impl Objects {
     /// The status that a policy asks for now; `None` if there is no such policy.
     pub(super) fn policy_status(&self, name: &str) -> Option<ProbePolicyStatus> {
         let policy = self.policies.0.get(name)?;
-        let (time, now) = (Timestamp::now(), Instant::now());
+        let (time, now) = (wall(), Instant::now());
         let summary = |name: &str| self.clusters.get(name)?.summary(now);
         let widespread = self.widespread.as_ref();
         Some(policy::status(policy, widespread, summary, time))

@@ -1,0 +1,132 @@
+//! How the API server of a shoot is reached.
+
+use std::{
+    error::Error,
+    io,
+    net::SocketAddr,
+    sync::{Arc, LazyLock},
+    task::{Context, Poll},
+    time::Duration,
+    vec,
+};
+
+use futures::{FutureExt as _, future::BoxFuture};
+use http::Uri;
+use hyper_util::client::legacy::connect::{HttpConnector, dns::Name};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tower::{Service, ServiceExt as _};
+
+use crate::runtime::names::Names;
+
+/// The time for a connection to be made, if nobody gives it up before.
+const CONNECT_LIMIT: Duration = Duration::from_secs(30);
+/// What is sent has to be acknowledged within this, which the kernel of the other side does however
+/// slow its API server is: else the way is lost, of which nobody may have told. In that time it is sent
+/// again three or four times. It is less than a suspect's read may take with ordinary kubelets, 3.3 s, so
+/// that of a name with several addresses, one of them dead, another is tried within it.
+#[cfg(target_os = "linux")]
+const LOST: Duration = Duration::from_secs(3);
+
+/// A connection, below TLS.
+pub trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
+
+type Dialled = Result<Box<dyn Wire>, Box<dyn Error + Send + Sync>>;
+
+/// Makes connections: over TCP by default, or as a test says.
+#[derive(Clone)]
+pub struct Dial(Arc<dyn Fn(Uri) -> BoxFuture<'static, Dialled> + Send + Sync>);
+
+impl Dial {
+    /// Makes connections by this function, to the host and port of a URI.
+    pub fn by<F>(connect: impl Fn(Uri) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Dialled> + Send + 'static,
+    {
+        Self(Arc::new(move |uri| connect(uri).boxed()))
+    }
+
+    pub(super) fn dial(&self, server: Uri) -> BoxFuture<'static, Dialled> {
+        (self.0)(server)
+    }
+}
+
+impl Default for Dial {
+    fn default() -> Self {
+        Self::by(|server| async {
+            let stream = TCP.clone().oneshot(server).await?;
+            Ok(Box::new(stream.into_inner()) as Box<dyn Wire>)
+        })
+    }
+}
+
+static TCP: LazyLock<HttpConnector<Resolver>> = LazyLock::new(|| {
+    let mut connector = HttpConnector::new_with_resolver(Resolver);
+    connector.enforce_http(false);
+    connector.set_connect_timeout(Some(CONNECT_LIMIT));
+    #[cfg(target_os = "linux")]
+    connector.set_tcp_user_timeout(Some(LOST));
+    connector.set_nodelay(true);
+    connector
+});
+
+/// The names of all shoots. Addresses of before are as good: TLS says who answers.
+static NAMES: LazyLock<Names> = LazyLock::new(Names::remembering);
+
+/// Looks up the names of shoots.
+#[derive(Clone)]
+struct Resolver;
+
+impl Service<Name> for Resolver {
+    type Response = vec::IntoIter<SocketAddr>;
+    type Error = io::Error;
+    type Future = BoxFuture<'static, io::Result<Self::Response>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let addresses = async move { NAMES.look_up(name.as_str(), 0).await };
+        addresses.map(|found| found.map(Vec::into_iter)).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper_util::rt::TokioIo;
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::runtime::names::tests::take_all;
+
+    async fn dial(authority: &str) -> Option<TcpStream> {
+        let server = format!("https://{authority}").parse::<Uri>().unwrap();
+        let dialled = TCP.clone().oneshot(server).await;
+        dialled.ok().map(TokioIo::into_inner)
+    }
+
+    /// While the seed's DNS is away, the shoots take few of the threads that others need.
+    #[tokio::test(start_paused = true)]
+    async fn a_shoot_is_looked_up_at_its_turn() {
+        let limit = Duration::from_secs(60);
+        let others = take_all(&NAMES).await;
+        let waiting = timeout(limit, dial("no-such-host.invalid")).await;
+        assert!(waiting.is_err(), "{waiting:?}");
+        drop(others);
+        let refused = timeout(limit, dial("no-such-host.invalid")).await;
+        assert!(refused.unwrap().is_none());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_connection_whose_way_is_lost_ends() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stream = dial(&address.to_string()).await.unwrap();
+        let stream = socket2::SockRef::from(&stream);
+        assert_eq!(stream.tcp_user_timeout().unwrap(), Some(LOST));
+    }
+}
