@@ -5,6 +5,7 @@ use crate::{
     farm::{Description, TOKEN, node_name},
 };
 use anyhow::{Context as _, Result};
+pub use fake::farm::namespace;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::Client;
 use serde_json::{Value, json};
@@ -16,11 +17,6 @@ const AT_ONCE: usize = 16;
 pub const SECRET: &str = "shoot-access-dependency-watchdog-probe";
 /// What each dependent has before an outage, in the order of [`DEPENDENTS`].
 pub const REPLICAS: [i32; 3] = [2, 3, 1];
-
-/// The name of a shoot's Cluster and of its namespace.
-pub fn namespace(shoot: usize) -> String {
-    format!("shoot--bench--s{shoot:04}")
-}
 
 /// Creates all that the seed has of the farm's shoots, with so many nodes each.
 pub async fn create(client: &Client, farm: &Description, nodes: usize) -> Result<()> {

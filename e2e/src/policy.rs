@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result};
 use dependency_watchdog::api::{
     ClusterHealth, ClusterHealthStatus, ProbePolicy, Protection, WeedPolicy, WeedPolicyStatus,
 };
+use fake::oracle::DEPENDENTS;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{
     Api, Resource,
@@ -43,13 +44,6 @@ impl PolicyKind for WeedPolicy {
         self.status.unwrap_or_default().conditions
     }
 }
-
-/// Scaled down in this order.
-pub const DEPENDENTS: [&str; 3] = [
-    "kube-controller-manager",
-    "machine-controller-manager",
-    "cluster-autoscaler",
-];
 
 impl<K: PolicyKind> Policy<K> {
     /// Under another name, so that there are two.

@@ -1,20 +1,17 @@
 //! How a farm is started and told what to do: lines of JSON over a socket in the run's directory.
 
-use super::{clock::Micros, count::Count, death::Death};
 use crate::{
     Process,
     wait::{self, Look},
 };
 use anyhow::{Context as _, Result};
+use fake::farm::{Count, Death, Micros};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{path::Path, time::Duration};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
     net::UnixStream,
 };
-
-/// From an order until it takes effect, so that the farm has it in time.
-pub const NOTICE: Micros = 500_000;
 
 /// What the farm is told.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -4,45 +4,30 @@
 //! leases are renewed and stamped, and whose Nodes are as large as real ones. What they do is a
 //! function of time, so that hundreds of them cost little.
 
-mod bodies;
-mod clock;
+mod black_hole;
 mod control;
-mod count;
-mod death;
-mod framing;
-mod kubelets;
-mod lease;
-mod names;
-mod node;
-mod server;
-mod template;
-mod tls;
-mod wire;
+mod listen;
 
-pub use self::{
-    clock::{Micros, micros, now},
-    control::{Control, Description, NOTICE, start},
-    count::Count,
-    death::Death,
-    kubelets::Kubelets,
-    names::node_name,
-    server::TOKEN,
+pub use self::control::{Control, Description, start};
+pub use fake::farm::{
+    Count, Death, Kubelets, Micros, NOTICE, RENEWALS_PER_LEASE, TOKEN, micros, node_name,
 };
 
-use self::{
-    control::{Order, receive, send},
-    server::Server,
-};
+use self::control::{Order, receive, send};
 use anyhow::{Context as _, Result};
 use clap::Args;
+use fake::farm::{Server, identity};
+use jiff::Timestamp;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio::{
     io::BufReader,
     net::{TcpListener, UnixListener, UnixStream},
 };
 
-/// A kubelet renews its lease so many times in the lease's duration.
-pub const RENEWALS_PER_LEASE: u32 = 4;
+/// The present, by this machine's clock, which the farm and the seed's API server share.
+pub fn now() -> Micros {
+    Timestamp::now().as_microsecond()
+}
 
 /// What a farm consists of.
 #[derive(Args, Clone, Debug)]
@@ -63,7 +48,7 @@ pub struct FarmArgs {
 
 /// Serves the shoots until the process is ended.
 pub async fn run(args: FarmArgs) -> Result<()> {
-    let (authority, acceptor) = tls::identity()?;
+    let (authority, acceptor) = identity()?;
     let started = now();
     let period = Duration::from_secs(args.lease_seconds.into()) / RENEWALS_PER_LEASE;
     let (mut ports, mut servers) = (Vec::new(), Vec::new());
@@ -72,8 +57,13 @@ pub async fn run(args: FarmArgs) -> Result<()> {
         let listener = listener.context("no port for a shoot of the farm")?;
         ports.push(listener.local_addr()?.port());
         let kubelets = Kubelets::new(shoot, args.nodes, period, started);
-        let server = Arc::new(Server::new(shoot, args.nodes, args.lease_seconds, kubelets));
-        tokio::spawn(Arc::clone(&server).run(listener, acceptor.clone()));
+        let server = Server::new(shoot, args.nodes, args.lease_seconds, kubelets, now);
+        let server = Arc::new(server);
+        tokio::spawn(listen::listen(
+            Arc::clone(&server),
+            listener,
+            acceptor.clone(),
+        ));
         servers.push(server);
     }
     let farm = Farm {
@@ -104,8 +94,7 @@ impl Farm {
             match order {
                 Order::Describe => send(&mut stream, &self.description).await?,
                 Order::Count => {
-                    let counts: Vec<Count> =
-                        self.servers.iter().map(|it| it.counters.read()).collect();
+                    let counts: Vec<Count> = self.servers.iter().map(|it| it.count()).collect();
                     send(&mut stream, &counts).await?;
                 }
                 Order::Cut { shoots, nodes, at } => {
@@ -145,5 +134,78 @@ impl Farm {
         let server = self.servers.get(shoot);
         let server = server.with_context(|| format!("the farm has no shoot {shoot}"))?;
         Ok(server)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dependency_watchdog::{
+        prober::plan::{IGNORE, MARK, RECORD},
+        runtime::seed::FIELD_MANAGER,
+        shoot::{LeaseList, Node},
+    };
+    use fake::{
+        farm::{Renewal, by_name},
+        oracle,
+    };
+
+    const START: Micros = 1_800_000_000_250_000;
+
+    fn body(server: &Server, path: &str) -> Vec<u8> {
+        let head = format!("GET {path} HTTP/1.1\r\nauthorization: Bearer {TOKEN}\r\n\r\n");
+        let (code, body) = server.body(&head, START);
+        assert_eq!(code, 200);
+        body.bytes
+    }
+
+    #[test]
+    fn leases_are_as_large_as_real_ones_and_tell_their_renewals() {
+        let kubelets = Kubelets::new(12, 100, Duration::from_secs(10), START);
+        let renewals: Vec<Renewal> = kubelets.renewals(START).collect();
+        let server = Server::new(12, 100, 40, kubelets.clone(), now);
+        let path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+        let body = body(&server, path);
+        let each = body.len() / 100;
+        assert!((800..900).contains(&each), "{each} bytes a lease");
+        let list = LeaseList::decode(&body).unwrap();
+        assert_eq!(list.resource_version, kubelets.revision(START));
+        assert_eq!(list.leases.len(), 100);
+        for (lease, node) in list.leases.iter().zip(by_name(100)) {
+            let renewal = renewals[node];
+            assert_eq!(*lease.name, node_name(12, node));
+            assert_eq!(lease.duration_seconds, Some(40));
+            assert_eq!(lease.stamp, Some(renewal.written / 1_000_000));
+            assert_eq!(lease.renew_time.unwrap().as_micros(), renewal.renew_time);
+            assert!(lease.resource_version <= list.resource_version);
+        }
+    }
+
+    #[test]
+    fn nodes_are_as_large_as_real_ones_and_in_their_zones() {
+        let kubelets = Kubelets::new(3, 4, Duration::from_secs(10), START);
+        let body = body(&Server::new(3, 4, 40, kubelets, now), "/api/v1/nodes");
+        let each = body.len() / 4;
+        assert!((15_000..20_000).contains(&each), "{each} bytes a node");
+        let nodes = Node::decode_list(&body).unwrap();
+        assert_eq!(nodes.len(), 4);
+        for (node, place) in nodes.iter().zip(by_name(4)) {
+            assert_eq!(*node.name, node_name(3, place));
+            assert_eq!(node.worker_pool.as_deref(), Some("worker"));
+            assert_eq!(
+                node.zone.as_deref(),
+                Some(["eu-west-1a", "eu-west-1b", "eu-west-1c"][place % 3])
+            );
+            assert_eq!(node.true_conditions, ["Ready"]);
+            assert!(!node.not_managed_by_mcm && !node.in_place_update);
+        }
+    }
+
+    #[test]
+    fn the_oracle_knows_the_operators_names() {
+        assert_eq!(oracle::MARK, MARK);
+        assert_eq!(oracle::RECORD, RECORD);
+        assert_eq!(oracle::IGNORE, IGNORE);
+        assert_eq!(oracle::OPERATOR, FIELD_MANAGER);
     }
 }

@@ -7,17 +7,10 @@
 //!   DWD_BIN       the operator's binary (default: the one that Cargo has built beside this)
 //!   DWD_E2E_KEEP  keep files and logs, also when all went well
 
-mod deck;
-mod event;
 mod leaks;
-mod outages;
-mod plan;
-mod policy;
 mod replicas;
 mod report;
 mod rest;
-mod rules;
-mod truth;
 mod versions;
 mod well;
 mod world;
@@ -29,7 +22,7 @@ use dependency_watchdog_e2e::{
     farm::{self, FarmArgs},
     unless_interrupted,
 };
-use plan::{Leg, Size, plan};
+use fake::oracle::plan::{Leg, Size, plan};
 use report::Report;
 use rest::Rest;
 use std::{

@@ -1,7 +1,6 @@
 //! The two processes of the operator, of which one leads; and who starts them again when they have
 //! ended, as a kubelet would.
 
-use crate::event::{Hurt, Role};
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog_e2e::{
     Operator, Process, Seed, ask,
@@ -9,6 +8,7 @@ use dependency_watchdog_e2e::{
     free_port,
     wait::{self, Look},
 };
+use fake::oracle::event::{Hurt, Role};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 

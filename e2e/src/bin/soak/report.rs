@@ -16,7 +16,7 @@ impl Report<'_> {
     /// The tables.
     pub(crate) fn markdown(&self) -> String {
         let (world, history) = (self.world, self.world.versions.history());
-        let (taken, given) = crate::rules::moves(&history);
+        let (taken, given) = fake::oracle::rules::moves(&history);
         let outages = world.outages();
         let mut text = format!(
             "`{}`, {:.1} minutes.\n\n| | |\n|---|---:|\n",

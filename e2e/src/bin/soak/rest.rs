@@ -2,11 +2,7 @@
 //! operator uses, and some fall silent, who must be protected.
 
 use crate::{
-    event::Event,
     leaks::Sample,
-    outages::Outages,
-    rules,
-    versions::names,
     well::{ensure_health, ensure_policy},
     world::{NAME, World},
 };
@@ -17,6 +13,7 @@ use dependency_watchdog_e2e::{
     usage,
     wait::{self, Look},
 };
+use fake::oracle::{event::Event, outages::Outages, rules, versions::names};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Api, ResourceExt as _, api::ListParams};
 use std::{collections::BTreeMap, time::Duration};

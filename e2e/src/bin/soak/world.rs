@@ -1,12 +1,8 @@
 //! What a soak works with, and how each event of the walk is carried out.
 
 use crate::{
-    event::Event,
-    plan::Size,
-    policy::{Edit, HALF, Policy, half},
     replicas::Replicas,
-    truth::Truth,
-    versions::{Version, Versions, names},
+    versions::{Versions, version},
 };
 use anyhow::{Context as _, Result};
 use dependency_watchdog::{api::ProbePolicy, prober::plan::IGNORE};
@@ -15,6 +11,13 @@ use dependency_watchdog_e2e::{
     farm::{self, Control, Description, Micros, NOTICE, now},
     hosted,
     wait::{self, seen},
+};
+use fake::oracle::{
+    event::Event,
+    plan::Size,
+    policy::{Edit, HALF, Policy, half},
+    truth::Truth,
+    versions::{Version, names},
 };
 use jiff::Timestamp;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
@@ -241,7 +244,7 @@ impl World {
         let all: Api<Deployment> = Api::all(self.client.clone());
         let listed = all.list(&ListParams::default()).await?.items;
         let names = names(self.shoots);
-        let versions = listed.iter().filter_map(|it| Version::of(it, &names));
+        let versions = listed.iter().filter_map(|it| version(it, &names));
         Ok((versions.collect(), listed))
     }
 
@@ -298,8 +301,8 @@ impl World {
     async fn change_if_well(&self, shoot: usize, name: &str, mut change: Value) -> Result<bool> {
         let deployments = self.deployments(shoot);
         let found = deployments.get(name).await?;
-        let version = Version::of(&found, &names(self.shoots));
-        if !version.is_some_and(|it| it.replicas > 0 && !it.marked && !it.ignored) {
+        let before = version(&found, &names(self.shoots));
+        if !before.is_some_and(|it| it.replicas > 0 && !it.marked && !it.ignored) {
             return Ok(false);
         }
         let seen = json!({"metadata": {"resourceVersion": found.metadata.resource_version}});

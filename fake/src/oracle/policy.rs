@@ -6,20 +6,20 @@ use std::time::Duration;
 
 /// What of a policy changes on the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Policy {
+pub struct Policy {
     /// Seconds from probe to probe.
-    pub(crate) interval: u64,
+    pub interval: u64,
     /// Seconds of `kcmNodeMonitorGraceDuration`.
-    pub(crate) grace: u64,
+    pub grace: u64,
     /// Seconds for which a level waits for the one before.
-    pub(crate) timeout: u64,
+    pub timeout: u64,
     /// What holds it back, if anything does.
-    pub(crate) hold: Option<Hold>,
+    pub hold: Option<Hold>,
 }
 
 /// The ways in which people hold a policy back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(crate) enum Hold {
+pub enum Hold {
     /// `mode: DryRun`.
     DryRun,
     /// `suspend: true`.
@@ -30,7 +30,7 @@ pub(crate) enum Hold {
 
 /// A change of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(crate) enum Edit {
+pub enum Edit {
     Interval(u64),
     Grace(u64),
     Timeout(u64),
@@ -40,10 +40,10 @@ pub(crate) enum Edit {
 }
 
 /// The label of Clusters by which half of them are selected, and its values.
-pub(crate) const HALF: &str = "soak-half";
+pub const HALF: &str = "soak-half";
 
 /// The half that a shoot is in; a policy with [`Hold::Half`] selects `even`.
-pub(crate) fn half(shoot: usize) -> &'static str {
+pub fn half(shoot: usize) -> &'static str {
     if shoot.is_multiple_of(2) {
         "even"
     } else {
@@ -53,7 +53,7 @@ pub(crate) fn half(shoot: usize) -> &'static str {
 
 impl Policy {
     /// The one that a soak begins with.
-    pub(crate) const FIRST: Self = Self {
+    pub const FIRST: Self = Self {
         interval: 5,
         grace: 20,
         timeout: 30,
@@ -61,7 +61,7 @@ impl Policy {
     };
 
     /// As it is after this change.
-    pub(crate) fn edited(self, edit: Edit) -> Self {
+    pub fn edited(self, edit: Edit) -> Self {
         match edit {
             Edit::Interval(interval) => Self { interval, ..self },
             Edit::Grace(grace) => Self { grace, ..self },
@@ -75,7 +75,7 @@ impl Policy {
     }
 
     /// The fields of its spec that differ from the documented one.
-    pub(crate) fn spec(self) -> Value {
+    pub fn spec(self) -> Value {
         let selector = match self.hold {
             Some(Hold::Half) => json!({"matchLabels": {HALF: half(0)}}),
             _ => json!({"matchLabels": null}),
@@ -106,18 +106,18 @@ impl Policy {
     }
 
     /// Whether it writes to dependents at all.
-    pub(crate) fn acts(self) -> bool {
+    pub fn acts(self) -> bool {
         !matches!(self.hold, Some(Hold::DryRun | Hold::Suspended))
     }
 
     /// Whether it scales this shoot down in an outage.
-    pub(crate) fn protects(self, shoot: usize) -> bool {
+    pub fn protects(self, shoot: usize) -> bool {
         self.acts() && (self.hold != Some(Hold::Half) || half(shoot) == half(0))
     }
 
     /// The age at which a lease is expired whose kubelet renews so often: three quarters of the
     /// grace, and three renewals.
-    pub(crate) fn expiry(self, period: Duration) -> Duration {
+    pub fn expiry(self, period: Duration) -> Duration {
         Duration::from_secs(self.grace)
             .mul_f64(0.75)
             .max(period * 3)

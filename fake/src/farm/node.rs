@@ -204,23 +204,6 @@ fn node() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dependency_watchdog::shoot::Node;
-
-    #[test]
-    fn nodes_are_as_large_as_real_ones_and_in_their_zones() {
-        let body = nodes(Encoding::Json, 3, 4, 77).bytes;
-        let each = body.len() / 4;
-        assert!((15_000..20_000).contains(&each), "{each} bytes a node");
-        let nodes = Node::decode_list(&body).unwrap();
-        assert_eq!(nodes.len(), 4);
-        for (node, place) in nodes.iter().zip(by_name(4)) {
-            assert_eq!(*node.name, node_name(3, place));
-            assert_eq!(node.worker_pool.as_deref(), Some("worker"));
-            assert_eq!(node.zone.as_deref(), Some(ZONES[place % 3]));
-            assert_eq!(node.true_conditions, ["Ready"]);
-            assert!(!node.not_managed_by_mcm && !node.in_place_update);
-        }
-    }
 
     #[test]
     fn both_encodings_say_the_same() {

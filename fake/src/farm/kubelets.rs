@@ -61,11 +61,11 @@ impl Cause {
 
 /// The last renewal of one lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Renewal {
+pub struct Renewal {
     /// When the server wrote it.
-    pub(super) written: Micros,
+    pub written: Micros,
     /// What the node's clock said.
-    pub(super) renew_time: Micros,
+    pub renew_time: Micros,
 }
 
 impl Kubelets {
@@ -131,7 +131,7 @@ impl Kubelets {
     }
 
     /// The last renewal of each lease.
-    pub(super) fn renewals(&self, at: Micros) -> impl Iterator<Item = Renewal> {
+    pub fn renewals(&self, at: Micros) -> impl Iterator<Item = Renewal> {
         self.kubelets
             .iter()
             .enumerate()
@@ -145,7 +145,7 @@ impl Kubelets {
     }
 
     /// The server's resourceVersion: the number of its writes.
-    pub(super) fn revision(&self, at: Micros) -> u64 {
+    pub fn revision(&self, at: Micros) -> u64 {
         let background = |at: Micros| at.saturating_sub(self.started) / BACKGROUND;
         let deaths = self.gaps.iter().filter(|gap| gap.cause == Cause::Death);
         let kubelets = self.kubelets.iter().enumerate();

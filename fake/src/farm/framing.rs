@@ -4,10 +4,11 @@
 const BUFFER: usize = 2048;
 
 /// A body that kube-apiserver has composed by several writes.
-pub(super) struct Body {
+pub struct Body {
     /// As in the header `Content-Type`.
-    pub(super) content_type: &'static str,
-    pub(super) bytes: Vec<u8>,
+    pub content_type: &'static str,
+    /// All of it, before it is cut into pieces.
+    pub bytes: Vec<u8>,
     /// Where each write but the last ends.
     pub(super) writes: Vec<usize>,
 }

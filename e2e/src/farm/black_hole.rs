@@ -1,37 +1,8 @@
-//! The ways in which the API server of a shoot is dead.
+//! Ports of servers that are away.
 
 use anyhow::{Context as _, Result};
-use serde::{Deserialize, Serialize};
 use std::{net::SocketAddr, time::Duration};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-
-/// What a client meets. Connections that are open already stay open and silent, except where
-/// connections are refused: there they end, too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Death {
-    /// Nobody listens.
-    Refuses,
-    /// Nobody answers the first packet of a connection.
-    Swallows,
-    /// Connections are accepted, and nothing is said, so that TLS does not begin.
-    SaysNothing,
-    /// Requests are read, and not answered.
-    AnswersNothing,
-    /// The body of an answer comes byte by byte.
-    Drips,
-}
-
-impl Death {
-    /// All of them.
-    pub const ALL: [Self; 5] = [
-        Self::Refuses,
-        Self::Swallows,
-        Self::SaysNothing,
-        Self::AnswersNothing,
-        Self::Drips,
-    ];
-}
 
 /// A port that is taken, and at which nobody listens.
 pub(super) fn closed_port(address: SocketAddr) -> Result<TcpSocket> {
@@ -41,9 +12,6 @@ pub(super) fn closed_port(address: SocketAddr) -> Result<TcpSocket> {
     bound.with_context(|| format!("cannot take {address} again"))?;
     Ok(socket)
 }
-
-/// Between two bytes of a body that drips.
-pub(super) const DRIP: Duration = Duration::from_secs(1);
 
 /// A port at which the first packets of connections are lost: the queue of those to be accepted is
 /// full, since nobody accepts.

@@ -8,10 +8,10 @@
 mod excuses;
 mod happened;
 
-pub(crate) use self::excuses::{Excuse, Reason};
+pub use self::excuses::{Excuse, Reason};
 
-use crate::policy::Policy;
-use dependency_watchdog_e2e::farm::{Kubelets, Micros, NOTICE, micros};
+use crate::farm::{Kubelets, Micros, NOTICE, micros};
+use crate::oracle::policy::Policy;
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::RangeInclusive,
@@ -38,7 +38,7 @@ const STEP: usize = 100_000;
 const STAMP: Micros = 1_000_000;
 
 /// What was done so far.
-pub(crate) struct Truth {
+pub struct Truth {
     period: Duration,
     kubelets: Vec<Kubelets>,
     nodes: usize,
@@ -60,16 +60,16 @@ struct Change<T> {
 
 /// Kubelets that were cut off.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Outage {
-    pub(crate) shoot: usize,
-    pub(crate) nodes: usize,
-    pub(crate) from: Micros,
-    pub(crate) until: Option<Micros>,
+pub struct Outage {
+    pub shoot: usize,
+    pub nodes: usize,
+    pub from: Micros,
+    pub until: Option<Micros>,
 }
 
 impl Truth {
     /// Of shoots whose kubelets renew so often, and of this policy.
-    pub(crate) fn new(
+    pub fn new(
         shoots: usize,
         nodes: usize,
         period: Duration,
@@ -95,7 +95,7 @@ impl Truth {
     }
 
     /// So many kubelets of a shoot are cut off from then on.
-    pub(crate) fn cut(&mut self, shoot: usize, nodes: usize, from: Micros) {
+    pub fn cut(&mut self, shoot: usize, nodes: usize, from: Micros) {
         if let Some(kubelets) = self.kubelets.get_mut(shoot) {
             kubelets.cut(nodes, from);
         }
@@ -108,7 +108,7 @@ impl Truth {
     }
 
     /// They are back from then on.
-    pub(crate) fn restore(&mut self, shoot: usize, at: Micros) {
+    pub fn restore(&mut self, shoot: usize, at: Micros) {
         if let Some(kubelets) = self.kubelets.get_mut(shoot) {
             kubelets.restore(at);
         }
@@ -119,12 +119,12 @@ impl Truth {
     }
 
     /// The policy was changed to this between then and then.
-    pub(crate) fn policy(&mut self, begun: Micros, done: Micros, to: Policy) {
+    pub fn policy(&mut self, begun: Micros, done: Micros, to: Policy) {
         self.policies.push(Change { begun, done, to });
     }
 
     /// The API server of a shoot has died, to which nobody writes any more, or is back.
-    pub(crate) fn dead(&mut self, shoot: usize, begun: Micros, done: Micros, to: bool) {
+    pub fn dead(&mut self, shoot: usize, begun: Micros, done: Micros, to: bool) {
         let at = begun + NOTICE;
         match self.kubelets.get_mut(shoot) {
             Some(kubelets) if to => kubelets.die(at),
@@ -136,30 +136,30 @@ impl Truth {
     }
 
     /// A shoot was hibernated, or its Cluster deleted; or no more.
-    pub(crate) fn let_go(&mut self, shoot: usize, begun: Micros, done: Micros, to: bool) {
+    pub fn let_go(&mut self, shoot: usize, begun: Micros, done: Micros, to: bool) {
         let changes = self.let_go.entry(shoot).or_default();
         changes.push(Change { begun, done, to });
     }
 
     /// Somebody is about to give a dependent so many replicas.
-    pub(crate) fn count(&mut self, shoot: usize, dependent: &str, replicas: i64) {
+    pub fn count(&mut self, shoot: usize, dependent: &str, replicas: i64) {
         self.counts.insert((shoot, dependent.to_owned(), replicas));
     }
 
     /// Whether somebody has given it so many.
-    pub(crate) fn was_counted(&self, shoot: usize, dependent: &str, replicas: i64) -> bool {
+    pub fn was_counted(&self, shoot: usize, dependent: &str, replicas: i64) -> bool {
         self.counts
             .contains(&(shoot, dependent.to_owned(), replicas))
     }
 
     /// The outages of which the kubelets that were cut off are enough for one.
-    pub(crate) fn outages(&self) -> impl Iterator<Item = Outage> {
+    pub fn outages(&self) -> impl Iterator<Item = Outage> {
         let is_outage = |it: &&Outage| it.nodes as f64 >= FRACTION * self.nodes as f64;
         self.cuts.iter().filter(is_outage).copied()
     }
 
     /// When the leases of an outage are expired by every policy that was in force in it.
-    pub(crate) fn expires(&self, outage: &Outage) -> Micros {
+    pub fn expires(&self, outage: &Outage) -> Micros {
         let most = self.period.mul_f64(JITTER);
         let policies = self.policies_in(outage.from..=outage.until.unwrap_or(Micros::MAX));
         let expiry = policies.map(|it| it.expiry(most)).max();
@@ -167,13 +167,13 @@ impl Truth {
     }
 
     /// The policy as it was changed last.
-    pub(crate) fn newest_policy(&self) -> Policy {
+    pub fn newest_policy(&self) -> Policy {
         self.policies.last().map_or(Policy::FIRST, |it| it.to)
     }
 
     /// Whether a scale-down of this shoot that was written in the second from then on may have been
     /// decided in an outage, by a policy that takes it.
-    pub(crate) fn may_be_taken(&self, shoot: usize, at: Micros) -> bool {
+    pub fn may_be_taken(&self, shoot: usize, at: Micros) -> bool {
         let protecting = |policy: &Policy| policy.protects(shoot);
         let policies: Vec<Policy> = self.policies_at(at).filter(protecting).collect();
         let least = policies.iter().map(|it| it.expiry(self.period)).min();
@@ -184,7 +184,7 @@ impl Truth {
 
     /// Whether a restore that was written then may have been decided while the shoot was healthy, or
     /// let go, by a policy that writes.
-    pub(crate) fn may_be_given_back(&self, shoot: usize, at: Micros) -> bool {
+    pub fn may_be_given_back(&self, shoot: usize, at: Micros) -> bool {
         let most = self.period.mul_f64(JITTER);
         let expiry = self.policies_at(at).map(|it| it.expiry(most)).max();
         let heard = |silent| silent < FRACTION;
@@ -194,12 +194,12 @@ impl Truth {
     }
 
     /// Whether a policy that writes was in force as far as the operator may have known then.
-    pub(crate) fn may_write(&self, at: Micros) -> bool {
+    pub fn may_write(&self, at: Micros) -> bool {
         self.policies_at(at).any(Policy::acts)
     }
 
     /// Whether the operator may have seen then that nobody is to judge the shoot any more.
-    pub(crate) fn may_be_let_go(&self, shoot: usize, at: Micros) -> bool {
+    pub fn may_be_let_go(&self, shoot: usize, at: Micros) -> bool {
         let span = at - micros(SEEN + UNDERWAY)..=at + STAMP;
         let changes = self.let_go.get(&shoot).map(Vec::as_slice);
         states(changes.unwrap_or_default(), &false, span).any(|gone| *gone)

@@ -1,10 +1,10 @@
 //! Whether every outage was met that had to be.
 
-use crate::{
+use crate::farm::{Micros, micros};
+use crate::oracle::{
     truth::{Excuse, Outage, Reason, Truth},
     versions::Version,
 };
-use dependency_watchdog_e2e::farm::{Micros, micros};
 use jiff::Timestamp;
 use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
@@ -17,25 +17,25 @@ const LATE: Duration = Duration::from_secs(15);
 
 /// What became of the outages that are over.
 #[derive(Debug, Default)]
-pub(crate) struct Outages {
-    pub(crate) all: usize,
+pub struct Outages {
+    pub all: usize,
     /// That lasted until the leases were expired.
-    pub(crate) long: usize,
+    pub long: usize,
     /// Of these, that were met by a scale-down.
-    pub(crate) met: usize,
+    pub met: usize,
     /// That had to be.
-    pub(crate) due: usize,
+    pub due: usize,
     /// That were not met, and were over too soon to say that they had to be.
-    pub(crate) brief: usize,
+    pub brief: usize,
     /// That were not met, and what excused it last.
-    pub(crate) excused: Vec<(Outage, Reason)>,
+    pub excused: Vec<(Outage, Reason)>,
     /// That had to be met, and were not in time.
-    pub(crate) broken: Vec<String>,
+    pub broken: Vec<String>,
 }
 
 impl Outages {
     /// By the versions of all dependents that were written until then, and have been seen.
-    pub(crate) fn new(truth: &Truth, history: &[Version], until: Micros) -> Self {
+    pub fn new(truth: &Truth, history: &[Version], until: Micros) -> Self {
         let mut outages = Self::default();
         for outage in truth.outages() {
             outages.all += 1;
@@ -74,7 +74,7 @@ impl Outages {
     }
 
     /// How many were excused by each reason.
-    pub(crate) fn reasons(&self) -> BTreeMap<Reason, usize> {
+    pub fn reasons(&self) -> BTreeMap<Reason, usize> {
         let mut reasons = BTreeMap::new();
         for (_, reason) in &self.excused {
             *reasons.entry(*reason).or_default() += 1;
@@ -83,7 +83,7 @@ impl Outages {
     }
 
     /// Each that was excused, as a table in Markdown.
-    pub(crate) fn table(&self) -> String {
+    pub fn table(&self) -> String {
         let mut text =
             "| shoot | silent from | to | not scaled down, since |\n|---:|---|---|---|\n"
                 .to_owned();
@@ -154,12 +154,12 @@ fn time(at: Micros) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
+    use crate::farm::Death;
+    use crate::oracle::{
         event::{Event, Hurt, Role},
         plan::{Size, plan},
         policy::{Edit, Hold, Policy},
     };
-    use dependency_watchdog_e2e::farm::Death;
 
     const SECOND: Micros = 1_000_000;
     const START: Micros = 1_800_000_000 * SECOND;

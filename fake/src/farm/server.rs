@@ -3,9 +3,9 @@
 
 use super::{
     bodies::{self, Encoding},
-    clock::{self, Micros, http_date},
-    count::Counters,
-    death::{BlackHole, DRIP, Death, closed_port},
+    clock::{Micros, http_date},
+    count::{Count, Counters},
+    death::{DRIP, Death},
     framing::Body,
     kubelets::Kubelets,
     lease, node,
@@ -18,41 +18,47 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpSocket, TcpStream},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     sync::watch,
     time::{sleep, timeout},
 };
-use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tokio_rustls::TlsAcceptor;
 
 /// What the kubeconfig of every shoot carries at first.
 pub const TOKEN: &str = "farm";
 /// A connection on which nothing is asked for so long is closed, as by kube-apiserver.
 const IDLE: Duration = Duration::from_secs(90);
-/// After a connection that was not accepted.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// More than any head that the operator sends.
 const LONGEST_HEAD: usize = 64 * 1024;
 
 /// The API server of one shoot.
-pub(super) struct Server {
-    pub(super) shoot: usize,
+pub struct Server {
+    shoot: usize,
     /// How many nodes it has.
-    pub(super) nodes: usize,
+    nodes: usize,
     /// `leaseDurationSeconds` of its leases.
-    pub(super) lease_duration: u32,
-    pub(super) counters: Arc<Counters>,
+    lease_duration: u32,
+    clock: Box<dyn Fn() -> Micros + Send + Sync>,
+    counters: Arc<Counters>,
     kubelets: Mutex<Kubelets>,
     token: Mutex<String>,
     death: watch::Sender<Option<Death>>,
 }
 
 impl Server {
-    pub(super) fn new(shoot: usize, nodes: usize, lease_duration: u32, kubelets: Kubelets) -> Self {
+    /// The one of a shoot by its number, with so many nodes, whose leases last so many seconds.
+    pub fn new(
+        shoot: usize,
+        nodes: usize,
+        lease_duration: u32,
+        kubelets: Kubelets,
+        clock: impl Fn() -> Micros + Send + Sync + 'static,
+    ) -> Self {
         Self {
             shoot,
             nodes,
             lease_duration,
+            clock: Box::new(clock),
             counters: Arc::default(),
             kubelets: Mutex::new(kubelets),
             token: Mutex::new(TOKEN.to_owned()),
@@ -61,88 +67,48 @@ impl Server {
     }
 
     /// Its kubelets, to cut them off and let them back.
-    pub(super) fn kubelets(&self) -> MutexGuard<'_, Kubelets> {
+    pub fn kubelets(&self) -> MutexGuard<'_, Kubelets> {
         self.kubelets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// It is dead from now on, and from then on nobody writes to it.
-    pub(super) fn die(&self, how: Death, at: Micros) {
+    pub fn die(&self, how: Death, at: Micros) {
         self.kubelets().die(at);
         self.death.send_replace(Some(how));
     }
 
     /// It lives from now on, and is written to from then on.
-    pub(super) fn revive(&self, at: Micros) {
+    pub fn revive(&self, at: Micros) {
         self.kubelets().revive(at);
         self.death.send_replace(None);
     }
 
     /// From now on whoever comes with another token is refused.
-    pub(super) fn accept_only(&self, token: String) {
+    pub fn accept_only(&self, token: String) {
         *self.token.lock().unwrap_or_else(PoisonError::into_inner) = token;
     }
 
-    /// Accepts connections as long as it lives, and again when it does so again.
-    pub(super) async fn run(self: Arc<Self>, mut listener: TcpListener, acceptor: TlsAcceptor) {
-        let mut death = self.death.subscribe();
-        let unreachable =
-            |death: &Option<Death>| matches!(death, Some(Death::Refuses | Death::Swallows));
-        let Ok(address) = listener.local_addr() else {
-            return;
-        };
-        loop {
-            tokio::select! {
-                // The sender is this server's, so it is not gone.
-                _ = death.wait_for(unreachable) => {}
-                () = Arc::clone(&self).accept(&listener, &acceptor) => {}
-            }
-            drop(listener);
-            let swallows = *death.borrow() == Some(Death::Swallows);
-            let away = if swallows {
-                BlackHole::open(address)
-                    .await
-                    .map(|_hole| Away::Silent { _hole })
-            } else {
-                closed_port(address).map(|_socket| Away::Closed { _socket })
-            };
-            if let Err(error) = &away {
-                tracing::error!("the port of a dead shoot is not kept: {error:#}");
-            }
-            let _ = death.wait_for(|death| !unreachable(death)).await;
-            drop(away);
-            listener = loop {
-                match TcpListener::bind(address).await {
-                    Ok(listener) => break listener,
-                    Err(error) => tracing::warn!("a shoot does not listen again: {error}"),
-                }
-                sleep(ACCEPT_AGAIN).await;
-            };
-        }
+    /// Whether it is dead, and how, as long as it lives and dies.
+    pub fn death(&self) -> watch::Receiver<Option<Death>> {
+        self.death.subscribe()
     }
 
-    async fn accept(self: Arc<Self>, listener: &TcpListener, acceptor: &TlsAcceptor) {
-        loop {
-            match listener.accept().await {
-                Ok((stream, _)) => {
-                    let connection = Arc::clone(&self).serve(stream, acceptor.clone());
-                    tokio::spawn(async move {
-                        if let Err(error) = connection.await {
-                            tracing::debug!("a connection ended: {error:#}");
-                        }
-                    });
-                }
-                // For want of file descriptors, say, of which others may be given back.
-                Err(error) => {
-                    tracing::warn!("a connection was not accepted: {error}");
-                    sleep(ACCEPT_AGAIN).await;
-                }
-            }
-        }
+    /// What it was asked for so far.
+    pub fn count(&self) -> Count {
+        self.counters.read()
     }
 
-    async fn serve(self: Arc<Self>, stream: TcpStream, acceptor: TlsAcceptor) -> Result<()> {
+    /// Serves a client until it goes, or this server refuses connections.
+    ///
+    /// # Errors
+    ///
+    /// If the connection breaks, or the client does not speak TLS or HTTP.
+    pub async fn serve(
+        self: Arc<Self>,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send,
+        acceptor: TlsAcceptor,
+    ) -> Result<()> {
         self.counters.connections.fetch_add(1, Ordering::Relaxed);
-        stream.set_nodelay(true)?;
         let mut death = self.death.subscribe();
         let says_nothing = *death.borrow() == Some(Death::SaysNothing);
         if says_nothing {
@@ -174,7 +140,7 @@ impl Server {
 
     /// The whole answer to a request with this head.
     fn answer(&self, head: &str) -> Vec<u8> {
-        let at = clock::now();
+        let at = (self.clock)();
         let (code, body) = self.body(head, at);
         let reason = match code {
             200 => "OK",
@@ -212,7 +178,8 @@ impl Server {
         answer
     }
 
-    fn body(&self, head: &str, at: Micros) -> (u16, Body) {
+    /// The code and the body that answer a request with this head then.
+    pub fn body(&self, head: &str, at: Micros) -> (u16, Body) {
         let refuse = |code, reason| {
             self.counters.refused.fetch_add(1, Ordering::Relaxed);
             (code, bodies::status(code, reason))
@@ -260,12 +227,6 @@ impl Server {
     }
 }
 
-/// What stands in for a listener meanwhile, so that nobody else gets its port.
-enum Away {
-    Silent { _hole: BlackHole },
-    Closed { _socket: TcpSocket },
-}
-
 /// Reads, and says nothing, until the client has closed the connection.
 async fn closed(mut stream: impl AsyncRead + Unpin) -> Result<()> {
     tokio::io::copy(&mut stream, &mut tokio::io::sink()).await?;
@@ -273,7 +234,7 @@ async fn closed(mut stream: impl AsyncRead + Unpin) -> Result<()> {
 }
 
 /// Sends the head of an answer at once, and the rest byte by byte.
-async fn drip(stream: &mut TlsStream<Counted>, answer: &[u8]) -> Result<()> {
+async fn drip(stream: &mut (impl AsyncWrite + Unpin), answer: &[u8]) -> Result<()> {
     let head = answer.windows(4).position(|part| part == b"\r\n\r\n");
     let (head, body) = answer.split_at(head.map_or(0, |at| at + 4));
     stream.write_all(head).await?;
@@ -310,7 +271,7 @@ fn headers<'a>(head: &'a str, wanted: &str) -> impl Iterator<Item = &'a str> {
 }
 
 /// The head of the next request, which has no body; none at the end of the connection.
-async fn read_head(stream: &mut TlsStream<Counted>) -> Result<Option<String>> {
+async fn read_head(stream: &mut (impl AsyncRead + Unpin)) -> Result<Option<String>> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         ensure!(head.len() < LONGEST_HEAD, "a head without an end");
@@ -324,12 +285,13 @@ async fn read_head(stream: &mut TlsStream<Counted>) -> Result<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wait;
-    use dependency_watchdog::shoot::LeaseList;
+    use serde_json::Value;
+
+    const START: Micros = 1_800_000_000_250_000;
 
     fn server() -> Server {
-        let kubelets = Kubelets::new(1, 30, Duration::from_secs(10), clock::now());
-        Server::new(1, 30, 40, kubelets)
+        let kubelets = Kubelets::new(1, 30, Duration::from_secs(10), START);
+        Server::new(1, 30, 40, kubelets, || START)
     }
 
     fn ask(server: &Server, target: &str, token: &str, accept: &str) -> (String, Vec<u8>) {
@@ -371,10 +333,10 @@ mod tests {
             head.contains("\r\nDate: ") && head.contains(" GMT"),
             "{head}"
         );
-        let list = LeaseList::decode(&joined(&body)).unwrap();
-        assert_eq!(list.leases.len(), 30);
+        let list: Value = serde_json::from_slice(&joined(&body)).unwrap();
+        assert_eq!(list["items"].as_array().unwrap().len(), 30);
         ask(&server, path, TOKEN, "*/*");
-        let count = server.counters.read();
+        let count = server.count();
         assert_eq!((count.cached, count.consistent), (1, 1));
         assert_eq!((count.asked.len(), count.refused), (2, 0));
     }
@@ -399,7 +361,7 @@ mod tests {
             assert_eq!(head.contains(&format!("Type: {PROTOBUF}\r")), expected);
             assert_eq!(joined(&body).starts_with(b"k8s\0"), expected);
         }
-        assert_eq!(server.counters.read().nodes, 3);
+        assert_eq!(server.count().nodes, 3);
     }
 
     #[test]
@@ -417,7 +379,7 @@ mod tests {
             assert!(head.starts_with(&format!("HTTP/1.1 {code} ")), "{head}");
             assert!(head.ends_with(&format!("Content-Length: {}", body.len())));
         }
-        let count = server.counters.read();
+        let count = server.count();
         assert_eq!((count.refused, count.version, count.ready), (4, 1, 1));
     }
 
@@ -429,31 +391,5 @@ mod tests {
             let (head, _) = ask(&server, "/readyz", token, "*/*");
             assert!(head.starts_with(&format!("HTTP/1.1 {code} ")), "{head}");
         }
-    }
-
-    #[tokio::test]
-    async fn a_dead_shoot_is_back_on_its_port() {
-        let (_, acceptor) = super::super::tls::identity().unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let server = Arc::new(server());
-        tokio::spawn(Arc::clone(&server).run(listener, acceptor));
-        let connects = async |expected: bool| {
-            wait::until("the port to be open or not", async || {
-                let limit = Duration::from_millis(200);
-                let connected = timeout(limit, TcpStream::connect(address)).await;
-                let connected = connected.is_ok_and(|it| it.is_ok());
-                wait::seen(connected == expected, connected)
-            })
-            .await
-            .unwrap();
-        };
-        for death in [Death::Refuses, Death::Swallows] {
-            connects(true).await;
-            server.die(death, clock::now());
-            connects(false).await;
-            server.revive(clock::now());
-        }
-        connects(true).await;
     }
 }

@@ -8,10 +8,7 @@ use std::{
     sync::{Arc, atomic::Ordering},
     task::{Context, Poll},
 };
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
-};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::{
     TlsAcceptor,
     rustls::{
@@ -25,7 +22,11 @@ use tokio_rustls::{
 const RECORD: usize = 4096 + 5;
 
 /// The certificate of the authority as PEM, and what accepts connections. Both keys are ECDSA P-256.
-pub(super) fn identity() -> Result<(String, TlsAcceptor)> {
+///
+/// # Errors
+///
+/// If no key can be made.
+pub fn identity() -> Result<(String, TlsAcceptor)> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
@@ -43,14 +44,14 @@ pub(super) fn identity() -> Result<(String, TlsAcceptor)> {
     Ok((authority.pem(), TlsAcceptor::from(Arc::new(config))))
 }
 
-/// A TCP connection that counts what goes over it.
-pub(super) struct Counted {
-    stream: TcpStream,
+/// A connection that counts what goes over it.
+pub(super) struct Counted<S> {
+    stream: S,
     counters: Arc<Counters>,
 }
 
-impl Counted {
-    pub(super) fn new(stream: TcpStream, counters: Arc<Counters>) -> Self {
+impl<S> Counted<S> {
+    pub(super) fn new(stream: S, counters: Arc<Counters>) -> Self {
         Self { stream, counters }
     }
 
@@ -63,7 +64,7 @@ impl Counted {
     }
 }
 
-impl AsyncRead for Counted {
+impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -79,7 +80,7 @@ impl AsyncRead for Counted {
     }
 }
 
-impl AsyncWrite for Counted {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -1,7 +1,7 @@
 //! What may keep the operator from meeting an outage, and for how long.
 
 use super::Truth;
-use dependency_watchdog_e2e::farm::{Micros, micros};
+use crate::farm::{Micros, micros};
 use std::{fmt, time::Duration};
 
 /// From when it may judge until it may act: a read, a sign of writes, and one and a half renewal periods.
@@ -18,7 +18,7 @@ const HUNG: Duration = Duration::from_secs(30);
 
 /// Why an outage need not be met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Reason {
+pub enum Reason {
     HeldBack,
     OtherGrace,
     NobodyLed,
@@ -46,15 +46,15 @@ impl fmt::Display for Reason {
 
 /// A time in which a shoot need not be protected.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Excuse {
-    pub(crate) reason: Reason,
-    pub(crate) from: Micros,
-    pub(crate) until: Micros,
+pub struct Excuse {
+    pub reason: Reason,
+    pub from: Micros,
+    pub until: Micros,
 }
 
 impl Truth {
     /// All that excuses an outage of this shoot.
-    pub(crate) fn excuses(&self, shoot: usize) -> Vec<Excuse> {
+    pub fn excuses(&self, shoot: usize) -> Vec<Excuse> {
         let mut excuses: Vec<Excuse> = self
             .excused
             .iter()
@@ -99,13 +99,13 @@ impl Truth {
     }
 
     /// The one that led has ended, or is not heard, since then at the latest.
-    pub(crate) fn nobody_led(&mut self, from: Micros, until: Micros) {
+    pub fn nobody_led(&mut self, from: Micros, until: Micros) {
         let until = until + micros(TAKEOVER + AFRESH);
         self.excuse(None, Reason::NobodyLed, from, until);
     }
 
     /// The one that led noticed that it does not any more.
-    pub(crate) fn deposed(&mut self, at: Micros) {
+    pub fn deposed(&mut self, at: Micros) {
         self.nobody_led(at - micros(LEADERSHIP), at);
     }
 

@@ -1,15 +1,10 @@
-//! Moments on the clock that the farm and the seed's API server share: this machine's.
+//! Moments on the clock that shoots and the seed's API server share.
 
 use jiff::Timestamp;
 use std::time::Duration;
 
 /// Microseconds since the unix epoch, as precise as a lease's `renewTime`.
 pub type Micros = i64;
-
-/// The present.
-pub fn now() -> Micros {
-    Timestamp::now().as_microsecond()
-}
 
 /// A length of time.
 pub fn micros(duration: Duration) -> Micros {

@@ -1,11 +1,11 @@
 //! What must hold at every moment, whatever is done: each version of a dependent is compared with the
 //! one before. docs/invariants.md says why.
 
-use crate::{truth::Truth, versions::Version};
+use crate::oracle::{truth::Truth, versions::Version};
 use std::collections::BTreeMap;
 
 /// All that is broken in the history of the dependents, in the order of their versions.
-pub(crate) fn broken(history: &[Version], truth: &Truth) -> Vec<String> {
+pub fn broken(history: &[Version], truth: &Truth) -> Vec<String> {
     let said = pairs(history).filter_map(|(before, now)| {
         let said = match before {
             Some(before) => step(before, now, truth),
@@ -21,7 +21,7 @@ pub(crate) fn broken(history: &[Version], truth: &Truth) -> Vec<String> {
 }
 
 /// How often a dependent was scaled to zero, and restored, by the operator.
-pub(crate) fn moves(history: &[Version]) -> (usize, usize) {
+pub fn moves(history: &[Version]) -> (usize, usize) {
     let steps = pairs(history).filter_map(|(before, now)| Some((before?, now)));
     steps.fold((0, 0), |(taken, given), (before, now)| {
         let is_taken = before.replicas > 0 && now.replicas == 0 && now.marked;
@@ -90,8 +90,8 @@ fn step(before: &Version, now: &Version, truth: &Truth) -> Option<&'static str> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::{Edit, Hold, Policy};
-    use dependency_watchdog_e2e::farm::Micros;
+    use crate::farm::Micros;
+    use crate::oracle::policy::{Edit, Hold, Policy};
     use std::time::Duration;
 
     const SECOND: Micros = 1_000_000;

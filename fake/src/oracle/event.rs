@@ -1,12 +1,12 @@
 //! What may happen in a soak, and what makes up for it.
 
-use crate::policy::Edit;
-use dependency_watchdog_e2e::farm::Death;
+use crate::farm::Death;
+use crate::oracle::policy::Edit;
 use serde::Serialize;
 
 /// What is done to the world.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) enum Event {
+pub enum Event {
     /// So many of a shoot's kubelets are cut off.
     Cut { shoot: usize, nodes: usize },
     /// Its kubelets are back.
@@ -63,7 +63,7 @@ pub(crate) enum Event {
 
 /// What is done to a process of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(crate) enum Hurt {
+pub enum Hurt {
     /// SIGKILL, and started again.
     Kill,
     /// SIGTERM, and started again.
@@ -74,14 +74,14 @@ pub(crate) enum Hurt {
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(crate) enum Role {
+pub enum Role {
     Leader,
     Follower,
 }
 
 impl Event {
     /// What makes up for it, if something has to.
-    pub(crate) fn end(&self) -> Option<Self> {
+    pub fn end(&self) -> Option<Self> {
         Some(match *self {
             Self::Cut { shoot, .. } => Self::Restore { shoot },
             Self::Kill { shoot, .. } => Self::Revive { shoot },
@@ -95,7 +95,7 @@ impl Event {
     }
 
     /// Its kind, for the table.
-    pub(crate) fn kind(&self) -> String {
+    pub fn kind(&self) -> String {
         match self {
             Self::Policy(Edit::Hold(hold)) => format!("policy: {hold:?}"),
             Self::Policy(edit) => {
@@ -115,7 +115,7 @@ impl Event {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Hold;
+    use crate::oracle::policy::Hold;
 
     #[test]
     fn a_kind_is_told_without_whom_it_is_done_to() {

@@ -1,12 +1,12 @@
 //! What each event of the walk makes so.
 
 use super::{Truth, excuses::LEADERSHIP};
-use crate::event::{Event, Hurt, Role};
-use dependency_watchdog_e2e::farm::{Micros, NOTICE};
+use crate::farm::{Micros, NOTICE};
+use crate::oracle::event::{Event, Hurt, Role};
 
 impl Truth {
     /// This was done between then and then.
-    pub(crate) fn happened(&mut self, event: &Event, begun: Micros, done: Micros) {
+    pub fn happened(&mut self, event: &Event, begun: Micros, done: Micros) {
         match *event {
             Event::Cut { shoot, nodes } => self.cut(shoot, nodes, begun + NOTICE),
             Event::Restore { shoot } => self.restore(shoot, begun + NOTICE),

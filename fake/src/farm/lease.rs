@@ -154,30 +154,9 @@ impl LeaseOf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dependency_watchdog::shoot::LeaseList;
     use std::time::Duration;
 
     const START: Micros = 1_800_000_000_250_000;
-
-    #[test]
-    fn leases_are_as_large_as_real_ones_and_tell_their_renewals() {
-        let kubelets = Kubelets::new(12, 100, Duration::from_secs(10), START);
-        let body = leases(Encoding::Json, 12, &kubelets, 40, START).bytes;
-        let each = body.len() / 100;
-        assert!((800..900).contains(&each), "{each} bytes a lease");
-        let list = LeaseList::decode(&body).unwrap();
-        assert_eq!(list.resource_version, kubelets.revision(START));
-        assert_eq!(list.leases.len(), 100);
-        let renewals: Vec<Renewal> = kubelets.renewals(START).collect();
-        for (lease, node) in list.leases.iter().zip(by_name(100)) {
-            let renewal = renewals[node];
-            assert_eq!(*lease.name, node_name(12, node));
-            assert_eq!(lease.duration_seconds, Some(40));
-            assert_eq!(lease.stamp, Some(renewal.written / 1_000_000));
-            assert_eq!(lease.renew_time.unwrap().as_micros(), renewal.renew_time);
-            assert!(lease.resource_version <= list.resource_version);
-        }
-    }
 
     #[test]
     fn both_encodings_say_the_same() {

@@ -1,39 +1,39 @@
 //! What happens when: drawn before anything is started, so that the same seed tells the same story.
 
-use crate::{
+use crate::oracle::{
     deck::Deck,
     event::{Event, Hurt, Role},
     policy::{Edit, Hold},
 };
-use dependency_watchdog_e2e::{DEPENDENTS, farm::Death};
+use crate::{farm::Death, oracle::DEPENDENTS};
 use fastrand::Rng;
 use std::{collections::BTreeMap, time::Duration};
 
 /// One thing to do, after a pause.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Step {
+pub struct Step {
     /// Since the one before was done.
-    pub(crate) after: Duration,
-    pub(crate) event: Event,
+    pub after: Duration,
+    pub event: Event,
 }
 
 /// A part of the walk, after which everything is made healthy.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Leg {
-    pub(crate) steps: Vec<Step>,
+pub struct Leg {
+    pub steps: Vec<Step>,
     /// Who is cut off while all else is well, to see that they are protected in time.
-    pub(crate) drill: Vec<usize>,
+    pub drill: Vec<usize>,
 }
 
 /// How long the walk is, and over what.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Size {
-    pub(crate) shoots: usize,
-    pub(crate) nodes: usize,
-    pub(crate) legs: usize,
+pub struct Size {
+    pub shoots: usize,
+    pub nodes: usize,
+    pub legs: usize,
     /// Of the legs, so many at the beginning end processes of the operator.
-    pub(crate) rough: usize,
-    pub(crate) leg: Duration,
+    pub rough: usize,
+    pub leg: Duration,
 }
 
 /// How many fall silent in a drill.
@@ -107,7 +107,7 @@ const ROUGH: [(Hurt, Role); 8] = [
 const GENTLE: [(Hurt, Role); 2] = [(BLINK, Role::Leader), (BLINK, Role::Follower)];
 
 /// All that happens.
-pub(crate) fn plan(seed: u64, size: Size) -> Vec<Leg> {
+pub fn plan(seed: u64, size: Size) -> Vec<Leg> {
     let mut walk = Walk::new(seed, size);
     (0..size.legs).map(|leg| walk.leg(leg)).collect()
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::policy::{Edit, Hold};
+use crate::oracle::policy::{Edit, Hold};
 
 const SECOND: Micros = 1_000_000;
 const START: Micros = 1_800_000_000 * SECOND;

@@ -1,0 +1,33 @@
+//! Shoots that are played: to the operator each is a shoot like any other, an HTTPS server whose leases
+//! are renewed and stamped, and whose Nodes are as large as real ones. What they do is a function of
+//! time, so that hundreds of them cost little.
+
+mod bodies;
+mod clock;
+mod count;
+mod death;
+mod framing;
+mod kubelets;
+mod lease;
+mod names;
+mod node;
+mod server;
+mod template;
+mod tls;
+mod wire;
+
+pub use self::{
+    clock::{Micros, micros},
+    count::Count,
+    death::Death,
+    framing::Body,
+    kubelets::{Kubelets, Renewal},
+    names::{by_name, namespace, node_name},
+    server::{Server, TOKEN},
+    tls::identity,
+};
+
+/// A kubelet renews its lease so many times in the lease's duration.
+pub const RENEWALS_PER_LEASE: u32 = 4;
+/// From an order to a farm until it takes effect, so that a farm in another process has it in time.
+pub const NOTICE: Micros = 500_000;

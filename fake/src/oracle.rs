@@ -1,0 +1,31 @@
+//! An oracle that sees the operator from outside: what happens to shoots is drawn, what is so follows
+//! from it, and each version of a dependent is compared with the one before.
+
+#![allow(
+    missing_docs,
+    reason = "a field or variant without a comment is what its name says"
+)]
+
+mod deck;
+pub mod event;
+pub mod outages;
+pub mod plan;
+pub mod policy;
+pub mod rules;
+pub mod truth;
+pub mod versions;
+
+/// The dependents of Gardener, in the order in which they are scaled down.
+pub const DEPENDENTS: [&str; 3] = [
+    "kube-controller-manager",
+    "machine-controller-manager",
+    "cluster-autoscaler",
+];
+/// The annotation of what the operator has scaled to zero.
+pub const MARK: &str = "dependency-watchdog.gardener.cloud/meltdown-protection-active";
+/// The annotation with the number of replicas that it had.
+pub const RECORD: &str = "dependency-watchdog.gardener.cloud/replicas";
+/// The annotation by which people have the operator leave it alone, with the value `true`.
+pub const IGNORE: &str = "dependency-watchdog.gardener.cloud/ignore-scaling";
+/// The field manager as which the operator writes.
+pub const OPERATOR: &str = "dependency-watchdog";
