@@ -1,0 +1,109 @@
+//! Answers as they go over the wire.
+
+use crate::store::Refusal;
+use bytes::Bytes;
+use futures::{Stream, StreamExt as _};
+use http::{
+    HeaderValue, Response,
+    header::{CONTENT_TYPE, DATE, RETRY_AFTER},
+};
+use http_body_util::{BodyExt as _, StreamBody, combinators::UnsyncBoxBody};
+use hyper::body::Frame;
+use jiff::Timestamp;
+use serde_json::Value;
+use std::{io, pin::Pin};
+
+/// The body of an answer; that of a watch goes on.
+pub type Body = UnsyncBoxBody<Bytes, io::Error>;
+/// The lines of a watch.
+pub(super) type Lines = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
+
+/// An answer.
+pub(super) struct Answer {
+    code: u16,
+    content_type: &'static str,
+    retry_after: Option<u32>,
+    content: Content,
+}
+
+enum Content {
+    Whole(Bytes),
+    /// What ends in the middle.
+    Part(Bytes),
+    Lines(Lines),
+}
+
+impl Answer {
+    pub(super) fn of(answered: Result<(u16, Value), Refusal>) -> Self {
+        let (code, content_type, retry_after, body) = match answered {
+            Ok((code, body)) => (code, "application/json", None, body.to_string().into()),
+            Err(refusal) => {
+                let content_type = match refusal.reason {
+                    "" => "text/plain; charset=utf-8",
+                    _ => "application/json",
+                };
+                let body = refusal.body();
+                (refusal.code, content_type, refusal.retry_after, body)
+            }
+        };
+        Self {
+            code,
+            content_type,
+            retry_after,
+            content: Content::Whole(body.into()),
+        }
+    }
+
+    pub(super) fn html() -> Self {
+        Self {
+            content_type: "text/html",
+            content: Content::Whole(Bytes::from_static(b"<html>Sign in</html>")),
+            ..Self::of(Ok((200, Value::Null)))
+        }
+    }
+
+    pub(super) fn lines(lines: Lines) -> Self {
+        Self {
+            content: Content::Lines(lines),
+            ..Self::of(Ok((200, Value::Null)))
+        }
+    }
+
+    pub(super) fn code(&self) -> u16 {
+        self.code
+    }
+
+    /// The first half of it.
+    pub(super) fn truncated(self) -> Self {
+        let content = match self.content {
+            Content::Whole(body) => Content::Part(body.slice(..body.len() / 2)),
+            Content::Lines(_) => Content::Part(Bytes::from_static(super::watch::HALF)),
+            part @ Content::Part(_) => part,
+        };
+        Self { content, ..self }
+    }
+
+    pub(super) fn response(self, now: Timestamp) -> Response<Body> {
+        let lines: Lines = match self.content {
+            Content::Whole(body) => futures::stream::iter([Ok(body)]).boxed(),
+            Content::Part(body) => {
+                let end = Err(io::ErrorKind::UnexpectedEof.into());
+                futures::stream::iter([Ok(body), end]).boxed()
+            }
+            Content::Lines(lines) => lines,
+        };
+        let body = StreamBody::new(lines.map(|line| line.map(Frame::data)));
+        let mut response = Response::new(body.boxed_unsync());
+        *response.status_mut() = http::StatusCode::from_u16(self.code).unwrap_or_default();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
+        let date = now.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+        if let Ok(date) = HeaderValue::try_from(date) {
+            headers.insert(DATE, date);
+        }
+        if let Some(seconds) = self.retry_after {
+            headers.insert(RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}
