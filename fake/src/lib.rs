@@ -5,6 +5,7 @@
     reason = "JSON that is written by index does not panic"
 )]
 
+pub mod chaos;
 pub mod farm;
 pub mod fault;
 pub mod kinds;

@@ -1,8 +1,7 @@
 //! A request of the operator, as the proxy understands it.
 
-use dependency_watchdog::prober::plan::MARK;
+use fake::chaos::says;
 use http::{Method, Uri};
-use serde_json::Value;
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,78 +45,19 @@ impl Call {
         }
     }
 
-    /// What a write changes, in few words, and the same in every run: `deployments/NAME:down`.
+    /// What a write changes, in few words, and the same in every run.
     pub(super) fn says(&self, method: &Method, body: &[u8]) -> String {
-        let body: Value = serde_json::from_slice(body).unwrap_or_default();
-        let (resource, name) = (&self.resource, self.name.as_deref().unwrap_or_default());
-        if method == Method::DELETE {
-            return format!("{resource}:delete");
-        }
-        match resource.as_str() {
-            "clusterhealths" => "clusterhealths:create".to_owned(),
-            "clusterhealths/status" => format!("{resource}:{}", protection(&body)),
-            "probepolicies" => match body.pointer("/metadata/finalizers").is_some() {
-                true => "probepolicies:finalizer-on".to_owned(),
-                false => "probepolicies:finalizer-off".to_owned(),
-            },
-            "probepolicies/status" => format!("{resource}:{}", conditions(&body)),
-            "events" => {
-                let reason = body.pointer("/reason").and_then(Value::as_str);
-                let regarding = body.pointer("/regarding/kind").and_then(Value::as_str);
-                let (reason, regarding) = (reason.unwrap_or("again"), regarding.unwrap_or("-"));
-                format!("events:{reason}-{regarding}")
-            }
-            "leases" => "leases:write".to_owned(),
-            _ => format!("{resource}/{name}:{}", change(&body)),
-        }
-    }
-}
-
-fn protection(body: &Value) -> String {
-    let text = |field: &str| {
-        let value = body.pointer(&format!("/status/{field}"));
-        value.and_then(Value::as_str).unwrap_or("-").to_owned()
-    };
-    format!("{}-{}", text("protection"), text("reason"))
-}
-
-/// The conditions that are true.
-fn conditions(body: &Value) -> String {
-    let conditions = body.pointer("/status/conditions").and_then(Value::as_array);
-    let is_true =
-        |condition: &&Value| condition.get("status").and_then(Value::as_str) == Some("True");
-    let names = conditions
-        .into_iter()
-        .flatten()
-        .filter(is_true)
-        .filter_map(|condition| condition.get("type")?.as_str());
-    names.collect::<Vec<_>>().join("-")
-}
-
-/// What becomes of a dependent.
-fn change(body: &Value) -> &'static str {
-    let scaled = match body {
-        Value::Array(operations) => operations.iter().rev().find_map(|it| it.get("value")),
-        object => object.pointer("/spec/replicas"),
-    };
-    if let Some(replicas) = scaled {
-        return match replicas.as_i64() {
-            Some(0) => "down",
-            _ => "up",
-        };
-    }
-    let annotations = body.pointer("/metadata/annotations");
-    match annotations.and_then(|annotations| annotations.get(MARK)) {
-        Some(Value::Null) => "unmark",
-        Some(_) => "mark",
-        None => "other",
+        let body = serde_json::from_slice(body).unwrap_or_default();
+        let name = self.name.as_deref().unwrap_or_default();
+        says(method == Method::DELETE, &self.resource, name, &body)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use dependency_watchdog::prober::plan::MARK;
+    use serde_json::{Value, json};
 
     fn says(method: Method, uri: &'static str, body: &Value) -> String {
         let call = Call::new(&method, &Uri::from_static(uri));

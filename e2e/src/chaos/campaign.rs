@@ -3,11 +3,11 @@
 use super::{
     Fault, Point, Tally, point,
     run::{self, Expected, Outcome},
-    snapshot,
     stage::Stage,
 };
 use crate::Env;
 use anyhow::{Context as _, Result, ensure};
+use fake::chaos::snapshot;
 use futures::{StreamExt as _, TryStreamExt as _, future::try_join_all, stream};
 use std::sync::{
     Mutex, PoisonError,

@@ -8,11 +8,9 @@
 
 mod call;
 mod campaign;
-mod fault;
 mod identity;
 mod point;
 mod proxy;
-mod rules;
 mod run;
 mod script;
 mod snapshot;
@@ -21,6 +19,6 @@ mod tally;
 mod watching;
 
 pub use campaign::{Campaign, Settings};
-pub use fault::Fault;
+pub use fake::chaos::Fault;
 pub use point::Point;
 pub use tally::Tally;

@@ -6,11 +6,10 @@ mod attend;
 use super::{
     Fault, Point,
     proxy::{Proxy, Side},
-    rules::{self, Bystander, Dependent},
-    script::{Entry, Script},
-    snapshot,
+    script::Script,
+    snapshot::take,
     stage::Stage,
-    watching::{Seen, Watching, etcds},
+    watching::{Watching, etcds},
 };
 use crate::{
     Policy, Shoot,
@@ -19,6 +18,11 @@ use crate::{
 };
 use anyhow::{Context as _, Result};
 use attend::Attendant;
+use fake::chaos::{
+    Entry, Seen,
+    rules::{self, Bystander, Dependent},
+    snapshot,
+};
 use jiff::{SignedDuration, Timestamp};
 use kube::{
     Api, Client,
@@ -274,9 +278,7 @@ impl<'a> Run<'a> {
             let history = self.watching.history();
             let namespace = self.shoot.namespace();
             // A seed that has just been restarted refuses some requests.
-            snapshot::take(&self.client, namespace, &history)
-                .await
-                .map(Look::Met)
+            take(&self.client, namespace, &history).await.map(Look::Met)
         })
         .await?;
         if let Some(state) = outcome.seen.states.last() {
@@ -343,7 +345,7 @@ impl Looking<'_> {
         let what = format!("the end of the phase in the run with {point}");
         wait::until_within(PHASE_LIMIT, &what, async || {
             let history = self.watching.history();
-            let state = snapshot::take(self.client, self.namespace, &history).await?;
+            let state = take(self.client, self.namespace, &history).await?;
             let (wrong, calm) = match expected.and_then(|it| Some((it, it.states.get(place)?))) {
                 Some((expected, wanted)) => {
                     let calm = !armed_here(expected)

@@ -1,12 +1,12 @@
 //! What goes wrong in one run, and the journal of what the operator wrote.
 
-use super::{
-    Fault, Point,
-    fault::Course::{Answer, Beside, While},
-};
+use super::{Fault, Point};
 use crate::Operator;
+use fake::chaos::{
+    Course::{Answer, Beside, While},
+    Entry,
+};
 use jiff::Timestamp;
-use serde::Serialize;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -19,19 +19,6 @@ use tokio::{
 /// The faults that are at work now, of those that last for a while; one that is at work twice stands
 /// there twice.
 pub(super) type Modes = Vec<Fault>;
-
-/// A write of the operator.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Entry {
-    /// When the proxy had it.
-    pub(super) at: Timestamp,
-    /// What it changes, and the how manieth of its like it is: `deployments/NAME:down#1`.
-    pub(super) write: String,
-    /// The status of the answer, if the operator was sent one.
-    pub(super) code: Option<u16>,
-    /// What went wrong at it.
-    pub(super) fault: Option<Fault>,
-}
 
 /// Shared by the proxies of a run, which ask it, and the run, which arms it and carries out what no
 /// proxy can.

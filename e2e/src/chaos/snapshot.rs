@@ -1,138 +1,23 @@
-//! How everything stands, without what differs from run to run: times, versions, the cluster's name.
+//! How everything stands.
 
-use super::watching::Seen;
 use anyhow::Result;
-use dependency_watchdog::api::{ClusterHealth, FINALIZER, ProbePolicy};
+use dependency_watchdog::api::{ClusterHealth, ProbePolicy};
+use fake::chaos::{Seen, snapshot};
 use kube::{Api, Client};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-/// In place of the cluster's name.
-const CLUSTER: &str = "CLUSTER";
-
-/// Fields of a ClusterHealth that count: the others are times, ages, words for people, and Nodes, of
-/// which all shoots on the API server show those of each other.
-const HEALTH: [&str; 7] = [
-    "state",
-    "protection",
-    "policy",
-    "skipped",
-    "dependents",
-    "reason",
-    "checks",
-];
-
-/// Reads what is to be compared: the newest versions of the dependents, the ClusterHealth, and the
-/// policy, which both have the name of the namespace.
+/// Reads what is to be compared; the ClusterHealth and the policy have the name of the namespace.
 pub(super) async fn take(client: &Client, namespace: &str, history: &[Seen]) -> Result<Value> {
-    let mut objects = Map::new();
-    for seen in history {
-        let state = json!({
-            "replicas": seen.replicas,
-            "actual": seen.actual,
-            "marked": seen.marked,
-            "record": seen.record,
-        });
-        objects.insert(seen.name.clone(), state);
-    }
     let healths: Api<ClusterHealth> = Api::all(client.clone());
     let health = healths.get_opt(namespace).await?;
     let health = health.map(|found| serde_json::to_value(found.status));
-    let health = health.transpose()?.map(|status| health_of(&status));
     let policies: Api<ProbePolicy> = Api::all(client.clone());
-    let policy = match policies.get_opt(namespace).await? {
-        None => Value::Null,
-        Some(found) => {
-            let finalizers = found.metadata.finalizers.unwrap_or_default();
-            let status = serde_json::to_value(&found.status)?;
-            let current = status.get("observedGeneration").and_then(Value::as_i64);
-            json!({
-                "finalizer": finalizers.iter().any(|it| it == FINALIZER),
-                "current": current == found.metadata.generation,
-                "clusters": status.get("clusters"),
-                "protectedClusters": status.get("protectedClusters"),
-                "conditions": conditions(&status),
-            })
-        }
-    };
-    let all = json!({"objects": objects, "health": health, "policy": policy});
-    let text = all.to_string().replace(namespace, CLUSTER);
-    Ok(serde_json::from_str(&text)?)
-}
-
-fn health_of(status: &Value) -> Value {
-    let mut kept = Map::new();
-    for field in HEALTH {
-        if let Some(value) = status.get(field) {
-            kept.insert(field.to_owned(), value.clone());
-        }
-    }
-    if let Some(action) = status.pointer("/lastAction/action") {
-        kept.insert("lastAction".to_owned(), action.clone());
-    }
-    kept.insert("conditions".to_owned(), conditions(status));
-    Value::Object(kept)
-}
-
-/// Type, status and reason of each.
-fn conditions(status: &Value) -> Value {
-    let conditions = status.get("conditions").and_then(Value::as_array);
-    let mut kept = Map::new();
-    for condition in conditions.into_iter().flatten() {
-        let text = |field: &str| condition.get(field).and_then(Value::as_str);
-        let (status, reason) = (text("status"), text("reason"));
-        let said = format!("{} {}", status.unwrap_or("-"), reason.unwrap_or("-"));
-        kept.insert(text("type").unwrap_or("-").to_owned(), said.into());
-    }
-    Value::Object(kept)
-}
-
-/// Where two snapshots differ: a path, what there should be, and what there is.
-pub(super) fn differences(expected: &Value, found: &Value) -> Vec<String> {
-    let mut all = Vec::new();
-    differ("", expected, found, &mut all);
-    all
-}
-
-fn differ(path: &str, expected: &Value, found: &Value, all: &mut Vec<String>) {
-    match (expected, found) {
-        (Value::Object(left), Value::Object(right)) => {
-            let mut keys: Vec<&String> = left.keys().chain(right.keys()).collect();
-            keys.sort_unstable();
-            keys.dedup();
-            for key in keys {
-                let of = |map: &Map<String, Value>| map.get(key).cloned().unwrap_or_default();
-                differ(&format!("{path}/{key}"), &of(left), &of(right), all);
-            }
-        }
-        (left, right) if left == right => {}
-        (left, right) => all.push(format!("{path} is {right}, not {left}")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn differences_are_told_by_their_path() {
-        let expected = json!({"a": {"b": 1, "c": [1]}, "d": null});
-        assert!(differences(&expected, &expected).is_empty());
-        let found = json!({"a": {"b": 2, "c": [1, 2]}, "e": true});
-        assert_eq!(
-            differences(&expected, &found),
-            [
-                "/a/b is 2, not 1",
-                "/a/c is [1,2], not [1]",
-                "/e is true, not null",
-            ]
-        );
-    }
-
-    #[test]
-    fn conditions_are_kept_without_their_times() {
-        let status = json!({"conditions": [
-            {"type": "Ready", "status": "True", "reason": "Healthy", "lastTransitionTime": "now"},
-        ]});
-        assert_eq!(conditions(&status), json!({"Ready": "True Healthy"}));
-    }
+    let policy = policies.get_opt(namespace).await?.map(serde_json::to_value);
+    let (health, policy) = (health.transpose()?, policy.transpose()?);
+    Ok(snapshot::of(
+        history,
+        health.as_ref(),
+        policy.as_ref(),
+        namespace,
+    ))
 }

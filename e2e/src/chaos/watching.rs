@@ -2,15 +2,14 @@
 //! sees it who goes past the proxies; and the controller of Etcds, played.
 
 use anyhow::Result;
-use dependency_watchdog::prober::plan::{MARK, RECORD};
+use fake::chaos::Seen;
 use futures::TryStreamExt as _;
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams},
     runtime::{WatchStreamExt as _, watcher},
 };
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::{
     pin::pin,
     sync::{Arc, Mutex, PoisonError},
@@ -20,40 +19,6 @@ use tokio::{task::JoinSet, time::sleep};
 
 /// After a status that could not be written.
 const AGAIN: Duration = Duration::from_millis(200);
-
-/// One version of an object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Seen {
-    /// The name of the object.
-    pub(super) name: String,
-    /// Its resourceVersion, by which versions of different objects are in order too.
-    pub(super) version: u64,
-    /// The replicas that it should have.
-    pub(super) replicas: i64,
-    /// Those that it has.
-    pub(super) actual: i64,
-    /// Whether it has the mark.
-    pub(super) marked: bool,
-    /// What is recorded.
-    pub(super) record: Option<String>,
-}
-
-impl Seen {
-    fn new(object: &DynamicObject) -> Self {
-        let number = |path: &str| object.data.pointer(path).and_then(Value::as_i64);
-        let annotations = object.metadata.annotations.as_ref();
-        let annotation = |key: &str| annotations.and_then(|all| all.get(key));
-        let version = object.metadata.resource_version.as_deref();
-        Self {
-            name: object.metadata.name.clone().unwrap_or_default(),
-            version: version.and_then(|it| it.parse().ok()).unwrap_or_default(),
-            replicas: number("/spec/replicas").unwrap_or(1),
-            actual: number("/status/replicas").unwrap_or_default(),
-            marked: annotation(MARK).is_some(),
-            record: annotation(RECORD).cloned(),
-        }
-    }
-}
 
 /// Sees all versions from its start on. It ends with this value.
 pub(super) struct Watching {
@@ -85,7 +50,7 @@ impl Watching {
         for api in &self.apis {
             let found = api.list(&ListParams::default()).await?;
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            seen.extend(found.iter().map(Seen::new));
+            seen.extend(found.iter().map(version_of));
         }
         Ok(())
     }
@@ -115,7 +80,7 @@ async fn watch(
     loop {
         match events.try_next().await {
             Ok(Some(watcher::Event::Apply(found) | watcher::Event::InitApply(found))) => {
-                let version = Seen::new(&found);
+                let version = version_of(&found);
                 if played && version.actual != version.replicas {
                     settling.spawn(settle(api.clone(), version.name.clone()));
                 }
@@ -135,7 +100,7 @@ async fn settle(api: Api<DynamicObject>, name: String) {
         let Some(found) = api.get_opt(&name).await? else {
             return Ok(());
         };
-        let version = Seen::new(&found);
+        let version = version_of(&found);
         if version.actual != version.replicas {
             let patch = Patch::Merge(json!({"status": {"replicas": version.replicas}}));
             let params = PatchParams::default();
@@ -147,6 +112,10 @@ async fn settle(api: Api<DynamicObject>, name: String) {
         tracing::debug!("the status of {name} was not written: {error:#}");
         sleep(AGAIN).await;
     }
+}
+
+fn version_of(object: &DynamicObject) -> Seen {
+    Seen::of(&serde_json::to_value(object).unwrap_or_default())
 }
 
 fn deployments() -> ApiResource {

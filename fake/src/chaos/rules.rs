@@ -1,31 +1,33 @@
 //! What must hold at every moment of a run, whatever goes wrong. Each check says in words what it
 //! found; an empty answer is a run without fault.
 
-use super::{script::Entry, watching::Seen};
+use super::{Entry, Seen};
 use jiff::Timestamp;
 
 /// A dependent of the policy.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Dependent {
+pub struct Dependent {
     /// Its name.
-    pub(super) name: &'static str,
+    pub name: &'static str,
     /// The replicas that it has before the outage.
-    pub(super) replicas: i64,
+    pub replicas: i64,
     /// The level in which it is scaled down.
-    pub(super) down: u32,
+    pub down: u32,
     /// The level in which it is scaled up.
-    pub(super) up: u32,
+    pub up: u32,
 }
 
 /// An object that must stay as it is, and the replicas that it has.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bystander {
-    pub(super) name: &'static str,
-    pub(super) replicas: i64,
+pub struct Bystander {
+    /// Its name.
+    pub name: &'static str,
+    /// Its replicas.
+    pub replicas: i64,
 }
 
 /// All that is broken, by an operator that acts alone or by two that know nothing of each other.
-pub(super) fn broken(
+pub fn broken(
     history: &[Seen],
     journal: &[Entry],
     dependents: &[Dependent],

@@ -76,7 +76,7 @@ pub enum Fault {
 
 /// When a fault does its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Course {
+pub enum Course {
     /// In the answer to the write itself.
     Answer,
     /// From the write on, for so long.
@@ -92,7 +92,7 @@ impl Fault {
     }
 
     /// When it does its work.
-    pub(crate) fn course(self) -> Course {
+    pub fn course(self) -> Course {
         match self {
             Self::CrashBefore
             | Self::CrashAfter
@@ -124,7 +124,7 @@ impl Fault {
     }
 
     /// Whether the operator may be sent an answer of this status to the write.
-    pub(crate) fn allows(self, code: u16) -> bool {
+    pub fn allows(self, code: u16) -> bool {
         match self {
             Self::CrashBefore
             | Self::CrashAfter
@@ -142,7 +142,7 @@ impl Fault {
     }
 
     /// Whether it is there to withhold the answer of a write that was committed.
-    pub(crate) fn wants_a_commit(self) -> bool {
+    pub fn wants_a_commit(self) -> bool {
         matches!(
             self,
             Self::CrashAfter | Self::StaleStart | Self::Lost | Self::Hang
@@ -151,7 +151,7 @@ impl Fault {
 
     /// Whether all that it does is to answer the write badly, so that others can happen in the same
     /// run without changing what it is like.
-    pub(crate) fn is_mere_answer(self) -> bool {
+    pub fn is_mere_answer(self) -> bool {
         self.course() == Course::Answer
             && !matches!(
                 self,
@@ -160,17 +160,17 @@ impl Fault {
     }
 
     /// Whether it hits everybody on the seed, so that the run needs one of its own.
-    pub(crate) fn needs_own_seed(self) -> bool {
+    pub fn needs_own_seed(self) -> bool {
         matches!(self, Self::SeedRestart | Self::EtcdRestart)
     }
 
     /// Whether the operator takes part in an election.
-    pub(crate) fn needs_election(self) -> bool {
+    pub fn needs_election(self) -> bool {
         self == Self::LeaderLost
     }
 
     /// Whether the operator may end by itself.
-    pub(crate) fn may_end_the_operator(self) -> bool {
+    pub fn may_end_the_operator(self) -> bool {
         self == Self::Terminated
     }
 }
