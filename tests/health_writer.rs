@@ -28,7 +28,7 @@ use dependency_watchdog::{
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kube::{core::PartialObjectMeta, runtime::watcher::Event};
 use serde_json::{Value, json};
-use support::{Activity, Clock, Failure, Seed, condition, policy, run};
+use support::{Activity, Clock, Failure, Runs, Seed, condition, policy, run};
 use tokio_util::sync::CancellationToken;
 
 /// Longer than any pause of the writer, and shorter than its refresh.
@@ -330,6 +330,7 @@ async fn a_finalizer_that_somebody_takes_off_is_put_on_again() {
 
 #[test]
 fn a_finalizer_that_is_refused_is_tried_again() {
+    let _runs = Runs::begin();
     for failure in Failure::ALL {
         run(async move {
             let desk = Desk::healthy().await;
@@ -352,6 +353,7 @@ fn a_finalizer_that_is_refused_is_tried_again() {
 /// The answer is lost, and before the finalizer is looked at again all is as it was.
 #[test]
 fn a_finalizer_of_which_nobody_knows_is_written_as_it_is_needed() {
+    let _runs = Runs::begin();
     for (first, second) in [(protected(), healthy()), (healthy(), protected())] {
         run(async move {
             let desk = Desk::healthy().await;
@@ -637,6 +639,7 @@ async fn healthy_probes_cause_no_writes() {
 /// time.
 #[test]
 fn another_failure_of_the_same_reason_is_said_once_a_minute() {
+    let _runs = Runs::begin();
     run(other_words(unread));
     run(other_words(|message| troubled("kcm", message)));
 }
@@ -729,6 +732,7 @@ async fn the_states_of_an_outage_are_said_one_by_one() {
 /// A thousand clusters share a budget of a few writes a second.
 #[test]
 fn what_comes_and_goes_is_said_once_a_minute() {
+    let _runs = Runs::begin();
     let flapping: [fn(usize) -> ClusterReport; 4] = [
         |round| seen([ClusterState::Degraded, ClusterState::Online][round % 2]),
         |round| [unreachable(), seen(ClusterState::Online)][round % 2].clone(),

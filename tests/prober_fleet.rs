@@ -15,8 +15,8 @@ use std::time::Duration;
 use dependency_watchdog::api::FINALIZER;
 use serde_json::{Value, json};
 use support::{
-    Call, DOWN, Failure, INTERVAL, LONG, RUNNING, Read, World, change_policy, condition, deselect,
-    first_write, policy, put_cluster, run,
+    Call, DOWN, Failure, INTERVAL, LONG, RUNNING, Read, Runs, World, change_policy, condition,
+    deselect, first_write, policy, put_cluster, run,
 };
 
 /// Time passes in steps of this length.
@@ -254,6 +254,7 @@ async fn a_policy_keeps_its_status_over_a_restart() {
 
 #[test]
 fn a_status_that_cannot_be_written_is_tried_again_and_delays_no_other() {
+    let _runs = Runs::begin();
     for failure in Failure::ALL {
         run(status_fails(failure));
     }
@@ -352,6 +353,7 @@ async fn records_that_were_left_behind_are_deleted() {
 /// The ways in which an outage's first write fails, and what is reported.
 #[test]
 fn a_dependent_that_cannot_be_scaled_degrades_the_cluster() {
+    let _runs = Runs::begin();
     for (failure, reason) in [
         (Failure::Status(403), "ScalingForbidden"),
         (Failure::Status(409), "ScalingConflicts"),
@@ -599,6 +601,7 @@ async fn a_policy_whose_clusters_cannot_be_read_is_not_ready() {
 /// A policy that is deleted, or stops selecting, leaves no cluster behind at zero.
 #[test]
 fn a_protected_cluster_without_a_policy_is_kept_until_it_is_healthy() {
+    let _runs = Runs::begin();
     type Change = fn(&World);
     let ways: [Change; 3] = [
         |world| world.seed.delete("probepolicies", "", "p"),
@@ -754,6 +757,7 @@ async fn a_policy_is_written_at_most_once_in_five_seconds() {
 /// Whatever keeps the lists from being read at the start, they are read as soon as it is over.
 #[test]
 fn lists_that_fail_at_the_start_are_tried_again() {
+    let _runs = Runs::begin();
     for failure in Failure::ALL {
         // A hanging list is ended by the client's own limit, which the scripted one does not have.
         if failure != Failure::Hang {
@@ -843,6 +847,7 @@ fn who_undoes_each_write_at_once_is_answered_ever_more_slowly_and_told_of_once()
 /// A suspended policy, or one in DryRun, that is deleted leaves nothing at zero.
 #[test]
 fn a_protected_cluster_is_let_go_whatever_its_last_policy_held_back() {
+    let _runs = Runs::begin();
     for (field, value) in [("suspend", json!(true)), ("mode", json!("DryRun"))] {
         run(async move {
             let world = World::running(&["a"]).await;

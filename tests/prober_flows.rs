@@ -24,7 +24,7 @@ use dependency_watchdog::{
 use futures::{future::BoxFuture, poll};
 use serde_json::{Value, json};
 use support::{
-    Call, EVER, Failure, INTERVAL, RUNNING, Read, Stage, World, change_policy, change_shoot,
+    Call, EVER, Failure, INTERVAL, RUNNING, Read, Runs, Stage, World, change_policy, change_shoot,
     delayed, deselect, doubt, healthy, info, new_protector, outage, protected, protector,
     put_workload, run, selected, verdict,
 };
@@ -249,6 +249,7 @@ async fn down_with_a_delay() -> Stage {
 /// outage (-).
 #[test]
 fn doubt_does_not_begin_the_delay_of_a_restore_anew() {
+    let _runs = Runs::begin();
     for (verdicts, expected) in [
         ("+++", 25),
         ("+?+", 25),
@@ -361,6 +362,7 @@ async fn written_after(world: &World, begin: Instant) -> u64 {
 /// Every third list of leases fails, whether the cluster is selected or let go.
 #[test]
 fn a_flaky_api_server_holds_up_no_restore() {
+    let _runs = Runs::begin();
     let changes: [fn(&mut Value); 2] = [|_| {}, deselect];
     for change in changes {
         run(async move {
@@ -408,6 +410,7 @@ async fn a_delay_that_ends_in_doubt_is_over_at_the_next_healthy_verdict() {
 /// failureThreshold is reached.
 #[test]
 fn an_outage_begins_the_delay_of_a_restore_anew() {
+    let _runs = Runs::begin();
     let changes: [fn(&mut Value); 3] = [
         |_| {},
         |policy| policy["spec"]["failureThreshold"] = json!(5),
@@ -475,6 +478,7 @@ fn an_initial_delay_ends_when_the_flow_is_stopped() {
 
 #[test]
 fn a_wait_that_outlasts_its_timeout_is_reported_and_passed() {
+    let _runs = Runs::begin();
     for aim in [Aim::Protect, Aim::Restore] {
         run(late(aim));
     }
@@ -544,6 +548,7 @@ fn the_last_level_of_a_scale_down_has_all_of_its_timeout() {
 /// A flow that fails, and is taken up again by the next verdict, begins no wait anew.
 #[test]
 fn a_wait_goes_on_from_flow_to_flow() {
+    let _runs = Runs::begin();
     for aim in [Aim::Protect, Aim::Restore] {
         run(late_over_flows(aim));
     }
@@ -644,6 +649,7 @@ fn a_scale_that_hangs_delays_no_other_cluster() {
 /// The verdicts of an outage come every few seconds, for hours perhaps, and of a thousand clusters.
 #[test]
 fn what_fails_is_tried_again_at_once_and_what_is_refused_after_a_pause() {
+    let _runs = Runs::begin();
     for (failure, reason, expected) in [
         (Failure::Status(404), "DependentMissing", 5),
         (Failure::Status(403), "ScalingForbidden", 5),
@@ -859,6 +865,7 @@ fn acting(stage: &Stage, seed: &Seed, name: &str, aim: Aim, before: Protection) 
 /// However many clusters are only looked at.
 #[test]
 fn whoever_takes_or_gives_back_goes_before_all_who_only_look() {
+    let _runs = Runs::begin();
     for (aim, before) in [
         (Aim::Protect, Protection::None),
         (Aim::Protect, Protection::ScalingDown),
@@ -912,6 +919,7 @@ fn whoever_takes_goes_before_all_who_were_refused() {
 /// However many wait for pods that are long in going, or in becoming ready.
 #[test]
 fn whoever_acts_goes_before_all_who_wait_for_an_effect() {
+    let _runs = Runs::begin();
     for (aim, before) in [
         (Aim::Protect, Protection::None),
         (Aim::Restore, Protection::Active),
@@ -947,6 +955,7 @@ fn whoever_acts_goes_before_all_who_wait_for_an_effect() {
 /// A mark that nobody knew of, and a dependent that somebody has scaled up.
 #[test]
 fn whoever_only_looked_and_finds_something_to_do_does_it_first() {
+    let _runs = Runs::begin();
     for (aim, before, replicas) in [
         (Aim::Restore, Protection::None, 0),
         (Aim::Protect, Protection::Active, 5),

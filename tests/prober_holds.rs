@@ -10,9 +10,10 @@ use std::time::Duration;
 use dependency_watchdog::prober::{plan::Aim, scale::Scaler};
 use serde_json::{Value, json};
 use support::{
-    DEPENDENTS, Failure, INTERVAL, LONG, RUNNING, Read, Stage, World, assert_back, assert_kept,
-    assert_released, change_policy, change_shoot, condition, deleting, info, is_marked,
-    new_protector, policy, protected, run, scale_by_hand, selected, undecodable, unreadable_grace,
+    DEPENDENTS, Failure, INTERVAL, LONG, RUNNING, Read, Runs, Stage, World, assert_back,
+    assert_kept, assert_released, change_policy, change_shoot, condition, deleting, info,
+    is_marked, new_protector, policy, protected, run, scale_by_hand, selected, undecodable,
+    unreadable_grace,
 };
 
 /// What holds a policy back: the field, its value, and the value that lets it go on.
@@ -81,6 +82,7 @@ async fn rehearsal() -> World {
 /// Nobody is left who could say that nothing is to be written, but the flag.
 #[test]
 fn a_rehearsal_writes_nothing_whatever_becomes_of_its_policy() {
+    let _runs = Runs::begin();
     let policies: [fn(&World); 2] = [
         |world| world.seed.delete("probepolicies", "", "p"),
         |world| change_policy(world, "p", undecodable),
@@ -127,6 +129,7 @@ async fn a_rehearsal_without_a_policy_tells_why_marks_stay() {
 /// By hand, or by the operator beside which this one is tried.
 #[test]
 fn what_somebody_else_pays_is_not_owed_any_more_in_a_dry_run() {
+    let _runs = Runs::begin();
     for by_flag in [true, false] {
         run(async move {
             let world = if by_flag {
@@ -189,6 +192,7 @@ async fn a_dry_run_looks_at_what_is_owed_although_reads_fail() {
 /// Whoever decided to write, and however often.
 #[test]
 fn a_dry_run_has_no_way_to_write() {
+    let _runs = Runs::begin();
     for aim in [Aim::Protect, Aim::Restore, Aim::Release] {
         run(async move {
             let mut stage = Stage::new(&[info("Deployment", "first", 0)]);
@@ -214,6 +218,7 @@ fn a_dry_run_has_no_way_to_write() {
 /// The connection of the watch is lost, and nobody says so, as when a load balancer has forgotten it.
 #[test]
 fn what_holds_back_is_heard_soon_whatever_became_of_the_watch() {
+    let _runs = Runs::begin();
     for (resource, reason) in [("probepolicies", "Suspended"), ("clusters", "Deleting")] {
         run(async move {
             let world = World::running(&["a"]).await;
@@ -235,6 +240,7 @@ fn what_holds_back_is_heard_soon_whatever_became_of_the_watch() {
 
 #[test]
 fn a_policy_that_holds_back_keeps_the_marks_of_a_skipped_cluster() {
+    let _runs = Runs::begin();
     for (field, on, off) in holds() {
         run(async move {
             let world = protected().await;
@@ -254,6 +260,7 @@ fn a_policy_that_holds_back_keeps_the_marks_of_a_skipped_cluster() {
 /// Also if the operator was started after the policy was suspended.
 #[test]
 fn a_policy_that_holds_back_keeps_the_marks_of_a_cluster_that_is_gone() {
+    let _runs = Runs::begin();
     for restart in [false, true] {
         for (field, on, _) in holds() {
             run(async move {
@@ -286,6 +293,7 @@ enum When {
 /// The policy of now counts, and what it holds back it holds back until it does not.
 #[test]
 fn a_cluster_that_is_gone_waits_until_its_policy_holds_nothing_back() {
+    let _runs = Runs::begin();
     for when in [When::AtOnce, When::Away, When::Later] {
         for (field, on, off) in holds() {
             run(async move {
@@ -346,6 +354,7 @@ async fn a_suspended_policy_holds_back_although_it_has_a_mistake() {
 /// It stays Ready, and people see why nothing is protected or given back.
 #[test]
 fn a_policy_that_is_held_back_says_so() {
+    let _runs = Runs::begin();
     let reasons = ["Suspended", "DryRun"];
     for ((field, on, off), reason) in holds().into_iter().zip(reasons) {
         run(async move {
@@ -387,6 +396,7 @@ async fn a_rehearsal_shows_on_the_policy() {
 /// A value of a later version: what it holds back cannot be read either.
 #[test]
 fn a_policy_that_cannot_be_decoded_holds_back_and_says_so() {
+    let _runs = Runs::begin();
     let clusters: [fn(&mut Value); 3] = [
         |_| (),
         |shoot| shoot["spec"]["provider"]["workers"] = json!([]),
@@ -434,6 +444,7 @@ fn a_policy_that_cannot_be_decoded_holds_back_and_says_so() {
 /// Another policy is no reason to lift a hold that perhaps is on.
 #[test]
 fn a_policy_that_cannot_be_decoded_is_not_replaced_by_another() {
+    let _runs = Runs::begin();
     for is_protected in [true, false] {
         run(async move {
             let world = match is_protected {
@@ -471,6 +482,7 @@ fn a_policy_that_cannot_be_decoded_is_not_replaced_by_another() {
 /// Whatever becomes of the operator, or of the cluster, meanwhile.
 #[test]
 fn another_policy_lifts_no_hold_of_one_that_cannot_be_decoded() {
+    let _runs = Runs::begin();
     let becomes: [fn(&World); 4] = [
         |_| (),
         |world| {

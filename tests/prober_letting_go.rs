@@ -14,7 +14,7 @@ use std::time::Duration;
 use dependency_watchdog::prober::plan::{IGNORE, MARK, RECORD};
 use serde_json::{Value, json};
 use support::{
-    Call, Failure, INTERVAL, LONG, Read, World, assert_back, assert_kept, assert_released,
+    Call, Failure, INTERVAL, LONG, Read, Runs, World, assert_back, assert_kept, assert_released,
     assert_restored, change_policy, change_shoot, condition, deleting, deselect, is_marked, policy,
     protected, put_workload, run, scale_by_hand, truncate, unreadable_grace,
 };
@@ -107,6 +107,7 @@ fn change_health(world: &World, change: impl Fn(&mut Value)) {
 
 #[test]
 fn gardenlet_decides_about_a_cluster_that_sleeps_or_goes() {
+    let _runs = Runs::begin();
     for (reason, change) in RELEASED {
         run(async move {
             let world = protected().await;
@@ -124,6 +125,7 @@ fn gardenlet_decides_about_a_cluster_that_sleeps_or_goes() {
 
 #[test]
 fn a_cluster_that_loses_its_workers_or_goes_to_sleep_is_restored() {
+    let _runs = Runs::begin();
     for (reason, change) in RESTORED {
         run(async move {
             let world = protected().await;
@@ -142,6 +144,7 @@ fn a_cluster_that_loses_its_workers_or_goes_to_sleep_is_restored() {
 
 #[test]
 fn a_protection_stays_while_nothing_is_known_of_the_cluster() {
+    let _runs = Runs::begin();
     for (reason, change) in KEPT {
         run(async move {
             let world = protected().await;
@@ -162,6 +165,7 @@ fn a_protection_stays_while_nothing_is_known_of_the_cluster() {
 
 #[test]
 fn a_cluster_is_let_go_when_it_is_healthy() {
+    let _runs = Runs::begin();
     for (reason, change) in LET_GO {
         run(async move {
             let world = protected().await;
@@ -213,6 +217,7 @@ fn a_cluster_is_let_go_when_it_is_healthy() {
 /// Nothing is known of its nodes either.
 #[test]
 fn a_cluster_that_cannot_be_read_is_not_let_go_and_says_why() {
+    let _runs = Runs::begin();
     for (reason, change) in LET_GO {
         run(async move {
             let world = protected().await;
@@ -232,6 +237,7 @@ fn a_cluster_that_cannot_be_read_is_not_let_go_and_says_why() {
 
 #[test]
 fn a_restart_forgets_no_mark_of_a_cluster_that_is_let_go() {
+    let _runs = Runs::begin();
     let kept: fn(&World) = |_| {};
     for lose in NO_RECORD.into_iter().chain([kept]) {
         for (_, change) in LET_GO {
@@ -275,6 +281,7 @@ async fn a_cluster_that_went_to_sleep_without_a_word_is_left_to_gardenlet() {
 /// Its leases come, so its API server answers: that its Nodes do not is no silence.
 #[test]
 fn a_cluster_that_goes_to_sleep_is_restored_whatever_becomes_of_its_nodes() {
+    let _runs = Runs::begin();
     for failure in [Failure::Status(503), Failure::Hang] {
         run(async move {
             let world = protected().await;
@@ -315,6 +322,7 @@ async fn whoever_cannot_be_asked_is_not_taken_to_be_asleep() {
 /// What is refused is reported, and tried again until it works.
 #[test]
 fn letting_go_is_tried_until_it_works() {
+    let _runs = Runs::begin();
     for (_, change) in [RELEASED[0], RESTORED[0]] {
         run(async move {
             let world = protected().await;
@@ -368,6 +376,7 @@ async fn the_marks_of_a_cluster_that_is_gone_are_removed() {
 /// An operator that starts anew knows from its record which policy was the last.
 #[test]
 fn a_restart_forgets_no_cluster_that_is_being_let_go() {
+    let _runs = Runs::begin();
     for change in [deselect, deleting] {
         run(async move {
             let mut world = protected().await;
@@ -413,6 +422,7 @@ async fn a_cluster_whose_policy_is_gone_waits_for_another() {
 /// not know of the mark.
 #[test]
 fn a_mark_that_no_record_knows_of_is_found() {
+    let _runs = Runs::begin();
     let gone: fn(&World) = |world| world.seed.delete("probepolicies", "", "p");
     let deselected: fn(&World) = |world| change_policy(world, "p", deselect);
     let narrowed: fn(&World) = |world| change_policy(world, "p", truncate);
@@ -443,6 +453,7 @@ fn a_mark_that_no_record_knows_of_is_found() {
 /// The operator died before it had ever written a record, or another has set the mark.
 #[test]
 fn a_mark_is_found_without_a_record_on_what_is_not_probed() {
+    let _runs = Runs::begin();
     let (_, workers) = RESTORED[0];
     let (_, asleep) = RELEASED[3];
     for lose in NO_RECORD {
@@ -466,6 +477,7 @@ fn a_mark_is_found_without_a_record_on_what_is_not_probed() {
 /// It is held by what it protects, and selects nothing any more: nothing else tells what to look at.
 #[test]
 fn a_policy_that_is_deleted_waits_for_a_mark_without_a_record() {
+    let _runs = Runs::begin();
     for lose in NO_RECORD {
         run(async move {
             let mut world = protected().await;
@@ -488,6 +500,7 @@ fn a_policy_that_is_deleted_waits_for_a_mark_without_a_record() {
 /// Nor does anybody want it: it goes.
 #[test]
 fn an_empty_record_of_what_no_policy_selects_is_removed() {
+    let _runs = Runs::begin();
     for lose in &NO_RECORD[1..] {
         run(async move {
             let mut world = World::running(&["a"]).await;
@@ -659,6 +672,7 @@ async fn protected_with_an_etcd() -> World {
 /// Its CustomResourceDefinition is deleted, and so are all objects of it.
 #[test]
 fn a_kind_that_vanishes_keeps_nothing_down() {
+    let _runs = Runs::begin();
     for restart in [false, true] {
         run(kind_vanishes(restart));
     }
@@ -761,6 +775,7 @@ fn owes_the_etcd(world: &World) -> bool {
 /// It keeps no other at zero for that, until no policy names it.
 #[test]
 fn what_a_policy_names_is_not_given_up() {
+    let _runs = Runs::begin();
     for (_, change) in RESTORED {
         for served_again in [true, false] {
             run(async move {
@@ -832,6 +847,7 @@ async fn what_is_served_without_a_scale_is_not_given_up() {
 /// It is paid by hand, or its owner has taken it away: nobody can be waited for.
 #[test]
 fn what_has_no_scale_any_more_can_be_seen_to_by_hand() {
+    let _runs = Runs::begin();
     for way in ["removed", "unmarked", "ignored", "deleting"] {
         run(async move {
             let world = protected_with_an_etcd().await;
@@ -914,6 +930,7 @@ async fn what_was_given_up_is_restored_when_it_is_served_again() {
 /// Why it is at zero is told for as long as it is, and not that it was given up.
 #[test]
 fn what_was_given_up_and_refuses_is_told_until_it_is_restored() {
+    let _runs = Runs::begin();
     type Step = fn(&World);
     fn record(world: &World, record: &str) {
         world.seed.change("etcds", "a", "main", |etcd| {
@@ -965,6 +982,7 @@ async fn a_version_that_vanishes_loses_nothing() {
 /// and all is as it should be.
 #[test]
 fn what_was_given_up_and_arrives_late_is_undone() {
+    let _runs = Runs::begin();
     let ways: [fn(&World); 3] = [
         |world| world.seed.ask_to_delete("probepolicies", "", "p"),
         |world| change_policy(world, "p", deselect),
@@ -1003,6 +1021,7 @@ fn what_was_given_up_and_arrives_late_is_undone() {
 /// gardenlet removes the cluster-autoscaler where no pool can grow.
 #[test]
 fn a_dependent_that_is_gone_keeps_no_other_down() {
+    let _runs = Runs::begin();
     let ways: [fn(&World); 2] = [
         |world| world.seed.delete("probepolicies", "", "p"),
         |world| change_shoot(world, RESTORED[0].1),

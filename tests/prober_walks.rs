@@ -17,8 +17,8 @@ use dependency_watchdog::prober::plan::RECORD;
 use proptest::{prelude::*, strategy::ValueTree as _, test_runner::TestRunner};
 use serde_json::{Value, json};
 use support::{
-    DEPENDENTS, Failure, LONG, RUNNING, World, change_policy, change_shoot, condition, deleting,
-    deselect, is_marked, policy, run, scale_by_hand,
+    DEPENDENTS, Failure, LONG, RUNNING, Runs, World, change_policy, change_shoot, condition,
+    deleting, deselect, is_marked, policy, run, scale_by_hand,
 };
 
 /// How many walks there are by default.
@@ -175,6 +175,7 @@ proptest! {
 /// The same walks every time, so that they can be recorded.
 #[test]
 fn recorded_walks() {
+    let _runs = Runs::begin();
     let mut runner = TestRunner::deterministic();
     for _ in 0..WALKS {
         let steps = walks().new_tree(&mut runner).unwrap().current();

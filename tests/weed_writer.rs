@@ -20,7 +20,9 @@ use dependency_watchdog::{
     },
 };
 use serde_json::{Value, json};
-use support::{Activity, Call, Clock, Exposition, Failure, Seed, condition, run, weed_policy};
+use support::{
+    Activity, Call, Clock, Exposition, Failure, Runs, Seed, condition, run, weed_policy,
+};
 use tokio_util::sync::CancellationToken;
 
 /// What is due at once has been written.
@@ -236,6 +238,7 @@ async fn what_says_nothing_new_is_only_refreshed() {
 
 #[test]
 fn a_status_that_is_refused_is_tried_again() {
+    let _runs = Runs::begin();
     for failure in Failure::ALL {
         // That one says that the policy is gone.
         if failure == Failure::Status(404) {

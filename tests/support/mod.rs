@@ -37,6 +37,7 @@ pub use self::{
         assert_restored, change_policy, change_shoot, deleting, deselect, first_write, is_marked,
         protected, scale_by_hand, truncate, undecodable, unreadable_grace,
     },
+    recording::Runs,
     seed::{Call, Seed},
     shoot::{Read, ScriptedShoot},
     stage::{

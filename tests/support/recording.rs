@@ -64,16 +64,55 @@ struct Run {
 
 thread_local! {
     static RUN: RefCell<Option<Run>> = const { RefCell::new(None) };
-    /// The acts and the words of the runs so far. A test has a thread of its own.
-    static RUNS: Cell<[Vec<Page>; 2]> = const { Cell::new([Vec::new(), Vec::new()]) };
+    /// Whether this test has begun a run. A test has a thread of its own.
+    static HAS_RUN: Cell<bool> = const { Cell::new(false) };
+    /// The acts and the words of the runs so far, while there is a [`Runs`].
+    static RUNS: RefCell<Option<[Vec<Page>; 2]>> = const { RefCell::new(None) };
 }
 
 fn record(what: impl FnOnce(&mut Run)) {
     RUN.with_borrow_mut(|run| run.as_mut().map(what));
 }
 
-/// A recording with the name of its snapshots, which is compared when it is dropped. A clone
-/// records nothing.
+/// The recordings of a test that makes several runs: they are compared, all at the same time, when
+/// this is dropped. Such a test begins with it, and so drops it last.
+pub struct Runs(String);
+
+impl Runs {
+    /// Begins the recordings of this test.
+    #[must_use]
+    pub fn begin() -> Self {
+        RUNS.set(Some([Vec::new(), Vec::new()]));
+        Self(name().expect("this test is recorded"))
+    }
+}
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        let runs = RUNS.take().unwrap_or_default();
+        // A test that fails gives its own reason.
+        if !std::thread::panicking() {
+            compare_all(&self.0, &runs);
+        }
+    }
+}
+
+/// The name of this test's snapshots, if it is recorded.
+fn name() -> Option<String> {
+    let binary = env!("CARGO_CRATE_NAME");
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or_default();
+    let is_recorded = RECORDED.contains(&binary) && test != RANDOM;
+    is_recorded.then(|| format!("{binary}__{}", test.replace("::", "__")))
+}
+
+fn compare_all(name: &str, [acts, words]: &[Vec<Page>; 2]) {
+    compare("acts", name, acts);
+    compare("words", name, words);
+}
+
+/// A recording of one run with the name of its snapshots. It is compared when it is dropped, unless
+/// there is a [`Runs`]. A clone records nothing.
 #[derive(Default)]
 pub(super) struct Recording(Option<String>);
 
@@ -86,19 +125,21 @@ impl Clone for Recording {
 impl Recording {
     /// Begins a recording, if this test is recorded.
     pub(super) fn begin() -> Self {
-        let binary = env!("CARGO_CRATE_NAME");
-        let thread = std::thread::current();
-        let test = thread.name().unwrap_or_default();
-        if !RECORDED.contains(&binary) || test == RANDOM {
+        let Some(name) = name() else {
             return Self(None);
-        }
+        };
+        let is_first = !HAS_RUN.replace(true);
+        assert!(
+            is_first || RUNS.with_borrow(Option::is_some),
+            "a test that makes several runs begins with `Runs::begin()`"
+        );
         static LISTEN: Once = Once::new();
         LISTEN.call_once(|| {
             tracing::subscriber::set_global_default(registry().with(Log)).unwrap();
         });
         fastrand::seed(SEED);
         RUN.set(Some(Run::default()));
-        Self(Some(format!("{binary}__{}", test.replace("::", "__"))))
+        Self(Some(name))
     }
 
     /// Records a request and its result.
@@ -119,12 +160,14 @@ impl Drop for Recording {
         if std::thread::panicking() {
             return;
         }
-        let [mut acts, mut words] = RUNS.take();
-        acts.push(acts_of(&run));
-        words.push(words_of(&run));
-        compare("acts", &name, &acts);
-        compare("words", &name, &words);
-        RUNS.set([acts, words]);
+        let (acts, words) = (acts_of(&run), words_of(&run));
+        RUNS.with_borrow_mut(|runs| match runs {
+            Some(runs) => {
+                runs[0].push(acts);
+                runs[1].push(words);
+            }
+            None => compare_all(&name, &[vec![acts], vec![words]]),
+        });
     }
 }
 

@@ -1,6 +1,6 @@
 //! The text of recorded runs, without repetition, and its comparison with a snapshot.
 
-use std::{collections::BTreeMap, env, fmt::Write as _, fs};
+use std::{collections::BTreeMap, fmt::Write as _};
 
 /// The fewest entries of an earlier run that are replaced by a reference to it.
 const WORTHWHILE: usize = 4;
@@ -119,22 +119,12 @@ fn block(about: &str, entries: &[String], earlier: &[Page]) -> String {
     format!("  {}\n", lines.join("\n  "))
 }
 
-/// Compares the runs of a test so far with the beginning of its snapshot. The remainder of the
-/// snapshot is for the runs to come.
+/// Compares all runs of a test with its snapshot.
 pub(super) fn compare(kind: &str, name: &str, pages: &[Page]) {
     let mut text = String::new();
     for (index, page) in pages.iter().enumerate() {
         let page = page.text(&pages[..index]);
         let _ = write!(text, "# run {}\n\n{page}", index + 1);
-    }
-    if env::var("INSTA_UPDATE").as_deref() != Ok("always") {
-        let root = env!("CARGO_MANIFEST_DIR");
-        let file = format!("{root}/tests/snapshots/{kind}/{name}.snap");
-        let known = fs::read_to_string(file).unwrap_or_default();
-        let next = format!("\n# run {}\n", pages.len() + 1);
-        if let Some(begin) = known.find(&next) {
-            text += &known[begin + 1..];
-        }
     }
     let mut settings = insta::Settings::clone_current();
     settings.set_prepend_module_to_snapshot(false);
