@@ -32,7 +32,7 @@ use kube::{
     core::PartialObjectMeta,
     runtime::{WatchStreamExt, watcher},
 };
-use proptest::prelude::*;
+use proptest::{prelude::*, test_runner::FileFailurePersistence};
 use serde_json::json;
 use support::{Activity, Call, Clock, Failure, Seed, policy, run};
 use tokio::task::JoinHandle;
@@ -128,16 +128,13 @@ fn pauses() -> impl Strategy<Value = Duration> {
 }
 
 fn config() -> ProptestConfig {
-    let default = ProptestConfig::default();
+    let kept = FileFailurePersistence::WithSource("regressions");
+    let default = ProptestConfig::with_failure_persistence(kept);
     let cases = match std::env::var_os("PROPTEST_CASES") {
         Some(_) => default.cases,
         None => ORDERS,
     };
-    ProptestConfig {
-        cases,
-        failure_persistence: None,
-        ..default
-    }
+    ProptestConfig { cases, ..default }
 }
 
 proptest! {

@@ -24,7 +24,7 @@ use dependency_watchdog::{
     },
     util::text::parse_bool,
 };
-use proptest::prelude::*;
+use proptest::{prelude::*, test_runner::FileFailurePersistence};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -392,7 +392,10 @@ fn faults_and_users() -> impl Strategy<Value = Between> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 4_000,
+        ..ProptestConfig::with_failure_persistence(FileFailurePersistence::WithSource("regressions"))
+    })]
 
     #[test]
     fn levels_ascend_and_hold_each_dependent_once(

@@ -9,7 +9,7 @@
 mod simulation;
 
 use dependency_watchdog::prober::schedule::Occasion;
-use proptest::prelude::*;
+use proptest::{prelude::*, test_runner::FileFailurePersistence};
 use simulation::{
     Fault, FaultKind, Findings, HORIZON, Joins, MOST_LATENCY, MOST_READ, MOST_STRETCH,
     OPERATOR_STARTS, Scenario, run,
@@ -101,7 +101,10 @@ fn scenarios() -> impl Strategy<Value = Scenario> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 1_000,
+        ..ProptestConfig::with_failure_persistence(FileFailurePersistence::WithSource("regressions"))
+    })]
 
     /// Silence is only ever claimed of leases that are silent.
     #[test]

@@ -14,7 +14,11 @@ mod support;
 use std::time::Duration;
 
 use dependency_watchdog::prober::plan::RECORD;
-use proptest::{prelude::*, strategy::ValueTree as _, test_runner::TestRunner};
+use proptest::{
+    prelude::*,
+    strategy::ValueTree as _,
+    test_runner::{FileFailurePersistence, TestRunner},
+};
 use serde_json::{Value, json};
 use support::{
     DEPENDENTS, Failure, LONG, RUNNING, Runs, World, change_policy, change_shoot, condition,
@@ -149,16 +153,13 @@ fn walks() -> impl Strategy<Value = Vec<(Action, Pause)>> {
 }
 
 fn config() -> ProptestConfig {
-    let default = ProptestConfig::default();
+    let kept = FileFailurePersistence::WithSource("regressions");
+    let default = ProptestConfig::with_failure_persistence(kept);
     let cases = match std::env::var_os("PROPTEST_CASES") {
         Some(_) => default.cases,
         None => WALKS,
     };
-    ProptestConfig {
-        cases,
-        failure_persistence: None,
-        ..default
-    }
+    ProptestConfig { cases, ..default }
 }
 
 proptest! {

@@ -31,7 +31,7 @@ use dependency_watchdog::{
     },
     status::set_finalizer,
 };
-use proptest::prelude::*;
+use proptest::{prelude::*, test_runner::FileFailurePersistence};
 use rstest::rstest;
 use serde_json::{Value, json};
 use support::{Activity, Failure, Seed, Stage, info, policy, put_workload, run};
@@ -846,7 +846,10 @@ fn taken() -> impl Strategy<Value = (&'static str, i64, bool, bool)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 150,
+        ..ProptestConfig::with_failure_persistence(FileFailurePersistence::WithSource("regressions"))
+    })]
 
     /// Wherever runs break off, the next that does not restores all to what it was, or to what
     /// somebody else has asked for meanwhile; and no run ever leaves a number that nobody had.

@@ -25,7 +25,7 @@ use model::{
     steps::steps,
     world::World,
 };
-use proptest::prelude::*;
+use proptest::{prelude::*, test_runner::FileFailurePersistence};
 use tokio::time::Instant;
 
 /// A place of a slice: the namespace and the slice in it.
@@ -71,7 +71,10 @@ fn ready(slices: &BTreeMap<Place, Slice>, watched: &BTreeSet<usize>) -> BTreeSet
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 512,
+        ..ProptestConfig::with_failure_persistence(FileFailurePersistence::WithSource("regressions"))
+    })]
 
     /// What is told of services is what a comparison of all slices before and after tells.
     #[test]
@@ -190,7 +193,10 @@ fn names_of(names: &ServiceNames) -> BTreeSet<Arc<str>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 400,
+        ..ProptestConfig::with_failure_persistence(FileFailurePersistence::WithSource("regressions"))
+    })]
 
     /// After every single event the windows are those that the rules ask for, the watches are those
     /// that they need, and each deletion is one that they allow. When calm returns, each pod that is
