@@ -1,5 +1,7 @@
 //! Commands in documents: their own are understood, and those of kubectl name what there is.
-//! What they do is seen by scenarios: e2e/tests/scenarios/docs_commands.rs and install.rs.
+//! What they do is seen by scenarios: each script in `sh` is in a document that
+//! e2e/tests/scenarios/docs_commands.rs reads, which fails if it has not run all of them, or in
+//! migration.md; or it is found by a word of it, or all its commands are quoted.
 
 use std::{fs, path::Path};
 
@@ -12,8 +14,10 @@ use crate::{documents, root};
 const OURS: &str = "dependency-watchdog";
 const KUBECTL: &str = "kubectl";
 
-/// Its scripts set up shells of every kind.
-const FOR_SHELLS: &str = "docs/flags.md";
+/// Its scenario fails if it has not run all scripts.
+const FOLLOWED: &str = "docs/migration.md";
+/// Scenarios find its scripts by words of theirs.
+const FOUND: &str = "docs/install.md";
 
 /// What is not ours and is named: plural, what else it is called, and its group.
 const OTHERS: [(&str, &[&str], &str); 18] = [
@@ -296,30 +300,52 @@ fn commands_in_scripts_name_what_there_is() {
     assert!(seen > 60, "{seen}");
 }
 
+/// What the scenarios say, each string in one line.
+fn scenarios() -> String {
+    let mut folders = vec![root().join("e2e/tests/scenarios")];
+    let mut sources = String::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false => sources += &fs::read_to_string(path).unwrap(),
+            }
+        }
+    }
+    let continued = Regex::new("\\\\\n *").unwrap();
+    continued.replace_all(&sources, "").into_owned()
+}
+
+/// Each script in `sh`, not only one of each document.
 #[test]
 fn scripts_are_run_by_scenarios() {
-    let scenarios = root().join("e2e/tests/scenarios");
-    let folders = [scenarios.clone(), scenarios.join("install")];
-    let files = folders.iter().flat_map(|it| fs::read_dir(it).unwrap());
-    let files = files.map(|it| it.unwrap().path()).filter(|it| it.is_file());
-    let sources: Vec<String> = files.map(|it| fs::read_to_string(it).unwrap()).collect();
+    let sources = scenarios();
+    let word = Regex::new(r#"\bscript\("([^"]+)"\)"#).unwrap();
+    let words: Vec<&str> = word
+        .captures_iter(&sources)
+        .map(|it| it.extract::<1>().1[0])
+        .collect();
+    let read = fs::read_to_string(root().join("e2e/tests/scenarios/docs_commands.rs")).unwrap();
+    let mut seen = 0;
     for (path, text) in documents() {
-        let scripts = scripts(&text, "sh");
-        let lines = scripts.iter().flat_map(|script| lines(script));
-        let called = lines
-            .into_iter()
-            .any(|line| !calls(&line, &mut Vec::new()).is_empty());
         let name = path.to_str().unwrap();
-        let run = || {
-            sources
-                .iter()
-                .any(|source| source.contains(&format!("{name}\"")))
-        };
-        assert!(
-            !called || run() || FOR_SHELLS == name,
-            "no scenario runs {name}"
-        );
+        let is_read = name == FOLLOWED || read.contains(&format!("\"{name}\""));
+        let scripts = scripts(&text, "sh");
+        for (index, script) in scripts.iter().enumerate() {
+            let is_first =
+                |word: &&str| scripts.iter().position(|it| it.contains(word)) == Some(index);
+            let is_found = name == FOUND && words.iter().any(is_first);
+            let is_quoted = |line: &String| {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                sources.contains(&format!("\"{}\"", words.join(" ")))
+            };
+            let is_run = is_read || is_found || lines(script).iter().all(is_quoted);
+            assert!(is_run, "no scenario runs this of {name}:\n{script}");
+            seen += 1;
+        }
     }
+    assert!(seen > 60, "{seen}");
 }
 
 #[test]

@@ -16,6 +16,8 @@ use dependency_watchdog_e2e::{
 };
 use serde_json::json;
 use std::{
+    cell::RefCell,
+    collections::BTreeMap,
     fs,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
@@ -86,6 +88,8 @@ struct Desk<'a> {
     seed: &'a Seed,
     /// Holds the binary, and files of their own.
     directory: PathBuf,
+    /// How many scripts of each document are left to be run.
+    left: RefCell<BTreeMap<&'static str, usize>>,
 }
 
 impl<'a> Desk<'a> {
@@ -95,7 +99,12 @@ impl<'a> Desk<'a> {
         symlink(binary()?, directory.join("dependency-watchdog"))?;
         let kubeconfig = seed.operator_kubeconfig()?.to_string();
         fs::write(directory.join("prober.kubeconfig"), kubeconfig)?;
-        Ok(Self { seed, directory })
+        let left = RefCell::default();
+        Ok(Self {
+            seed,
+            directory,
+            left,
+        })
     }
 
     /// A document, read in the root of the repository.
@@ -106,12 +115,20 @@ impl<'a> Desk<'a> {
         let scripts = scripts.filter_map(|rest| Some(rest.split_once("```")?.0.to_owned()));
         let scripts: Vec<String> = scripts.collect();
         ensure!(!scripts.is_empty(), "{name} has no commands");
+        self.left.borrow_mut().insert(name, scripts.len());
         Ok(Document {
             name,
             scripts: scripts.into_iter(),
             desk: self,
             here,
         })
+    }
+
+    /// Fails if there are commands in the documents that were not run.
+    fn has_run_all(&self) -> Result<()> {
+        let left = self.left.borrow();
+        ensure!(left.values().all(|left| *left == 0), "not run: {left:?}");
+        Ok(())
     }
 
     async fn run(&self, here: &Path, script: &str) -> Result<String> {
@@ -137,10 +154,18 @@ impl Document<'_> {
         self
     }
 
-    /// Runs the next script, and returns what it printed.
-    async fn next(&mut self) -> Result<String> {
+    /// The next script, which is to be run.
+    fn script(&mut self) -> Result<String> {
         let script = self.scripts.next();
         let script = script.with_context(|| format!("{} has fewer commands", self.name))?;
+        let mut left = self.desk.left.borrow_mut();
+        left.insert(self.name, self.scripts.len());
+        Ok(script)
+    }
+
+    /// Runs the next script, and returns what it printed.
+    async fn next(&mut self) -> Result<String> {
+        let script = self.script()?;
         self.run(&script).await
     }
 
@@ -177,7 +202,8 @@ async fn e2e_the_commands_of_documents_do_what_they_say(env: Env) -> Result<()> 
         desk.opens(name)?.rest().await?;
     }
     one_dependent_is_restored(&desk, &shoot).await?;
-    all_is_restored_and_uninstalled(&desk, &shoot, operator).await
+    all_is_restored_and_uninstalled(&desk, &shoot, operator).await?;
+    desk.has_run_all()
 }
 
 async fn a_newcomer_reads(desk: &Desk<'_>, shoot: &Shoot) -> Result<()> {
@@ -242,7 +268,8 @@ async fn the_plugin_is_used(desk: &Desk<'_>) -> Result<()> {
     let home = desk.directory.join("home");
     fs::create_dir_all(home.join(".local/bin"))?;
     let mut plugin = desk.opens("docs/commands/plugin.md")?;
-    while let Some(script) = plugin.scripts.next() {
+    while plugin.scripts.len() > 0 {
+        let script = plugin.script()?;
         let home = home.display();
         plugin.run(&format!("HOME='{home}'\n{script}")).await?;
     }
@@ -298,7 +325,7 @@ async fn all_is_restored_and_uninstalled(
     let operator = prober(desk.seed, "prober-1").await?;
     all_are_taken(shoot).await?;
 
-    let uninstall = restore.scripts.next().context("no way to uninstall")?;
+    let uninstall = restore.script()?;
     let last = "dependency-watchdog restore --all";
     let (before, _) = uninstall.split_once(last).context(last)?;
     restore.run(before).await?;
