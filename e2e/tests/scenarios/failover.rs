@@ -13,7 +13,7 @@ use dependency_watchdog_e2e::{
     wait::{self, Look, seen},
 };
 use futures::future::try_join_all;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::Api;
 use serde_json::json;
@@ -115,8 +115,6 @@ async fn e2e_a_leader_that_is_killed_is_followed_and_protection_stays(env: Env) 
 /// Seconds from the cut of a shoot's nodes to the end of the leader, each in a shoot of its own. After more
 /// than these the leader may already have acted.
 const AGES: RangeInclusive<u64> = 0..=16;
-/// Who begins to watch when it leads needs one and a half renewal periods for the proof: 15 s.
-const WATCHED: SignedDuration = SignedDuration::from_secs(14);
 
 /// With leases, a grace and an election as they are by default.
 async fn e2e_outages_that_a_leader_leaves_are_acted_on_when_the_standby_leads(
@@ -167,7 +165,6 @@ async fn e2e_outages_that_a_leader_leaves_are_acted_on_when_the_standby_leads(
     first.process.kill();
     leads(&seed, SECOND).await?;
     let began = lease(&seed).await?.acquire_time.context("not acquired")?.0;
-    let mut asked = Vec::new();
     for (shoot, age) in shoots.iter().zip(AGES.rev()) {
         shoot.is_protected(Protection::Active).await?;
         let namespace = shoot.namespace();
@@ -179,11 +176,6 @@ async fn e2e_outages_that_a_leader_leaves_are_acted_on_when_the_standby_leads(
             began.duration_since(killed).as_secs_f64(),
             write.duration_since(killed).as_secs_f64(),
         );
-        asked.push((age, write.duration_since(began)));
-    }
-    let early = asked.iter().filter(|(age, _)| *age >= 8);
-    for (age, after) in early {
-        ensure!(*after < WATCHED, "{age}: {after:?} after it leads");
     }
     let written = seed
         .operator_requests()?

@@ -74,7 +74,7 @@ const LONGEST: [&str; 13] = [
     "e2e_the_guide_moves_an_installation_over_and_back_and_scales_nothing",
     "e2e_each_right_is_needed_and_missed_aloud",
     "e2e_kubectl_waits_for_policies_as_documented",
-    "e2e_twenty_outages_at_once_are_met_in_time",
+    "e2e_twenty_outages_at_once_are_all_met",
     "e2e_what_is_installed_as_documented_protects_and_is_uninstalled",
     "e2e_kubelets_slower_than_their_api_server_are_no_outage",
     "e2e_kubelets_slower_than_their_etcd_are_no_outage",
