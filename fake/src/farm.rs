@@ -2,6 +2,7 @@
 //! are renewed and stamped, and whose Nodes are as large as real ones. What they do is a function of
 //! time, so that hundreds of them cost little.
 
+mod behaviour;
 mod bodies;
 mod clock;
 mod count;
@@ -12,11 +13,13 @@ mod lease;
 mod names;
 mod node;
 mod server;
+mod shoot;
 mod template;
 mod tls;
 mod wire;
 
 pub use self::{
+    behaviour::{Answer, Behaviour, Read},
     clock::{Micros, micros},
     count::Count,
     death::Death,
@@ -24,7 +27,8 @@ pub use self::{
     kubelets::{Kubelets, Renewal},
     names::{by_name, namespace, node_name},
     server::{Server, TOKEN},
-    tls::identity,
+    shoot::Shoot,
+    tls::{DOMAIN, identity},
 };
 
 /// A kubelet renews its lease so many times in the lease's duration.

@@ -154,7 +154,7 @@ mod tests {
 
     fn body(server: &Server, path: &str) -> Vec<u8> {
         let head = format!("GET {path} HTTP/1.1\r\nauthorization: Bearer {TOKEN}\r\n\r\n");
-        let (code, body) = server.body(&head, START);
+        let (code, body) = server.body(&head, 0, START);
         assert_eq!(code, 200);
         body.bytes
     }
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn leases_are_as_large_as_real_ones_and_tell_their_renewals() {
         let kubelets = Kubelets::new(12, 100, Duration::from_secs(10), START);
-        let renewals: Vec<Renewal> = kubelets.renewals(START).collect();
+        let renewals: Vec<Renewal> = kubelets.renewals(START).flatten().collect();
         let server = Server::new(12, 100, 40, kubelets.clone(), now);
         let path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
         let body = body(&server, path);

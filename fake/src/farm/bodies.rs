@@ -27,6 +27,12 @@ pub(super) fn ready() -> Body {
     Body::new("text/plain; charset=utf-8", b"ok".to_vec())
 }
 
+/// What a proxy answers that has lost its way.
+pub(super) fn html() -> Body {
+    let page = b"<!DOCTYPE html><html><body>Sign in</body></html>";
+    Body::new("text/html", page.to_vec())
+}
+
 /// What a request for anything else, or without the token, answers: in JSON whatever is asked for.
 pub(super) fn status(code: u16, reason: &str) -> Body {
     let status = json!({

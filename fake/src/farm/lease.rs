@@ -10,6 +10,7 @@ use super::{
     wire,
 };
 use prost::Message as _;
+use serde_json::Value;
 use std::sync::LazyLock;
 
 const SECOND: Micros = 1_000_000;
@@ -41,18 +42,20 @@ pub(super) fn leases(
     shoot: usize,
     kubelets: &Kubelets,
     duration: u32,
+    is_stamping: bool,
     at: Micros,
 ) -> Body {
-    let renewals: Vec<Renewal> = kubelets.renewals(at).collect();
+    let renewals: Vec<Option<Renewal>> = kubelets.renewals(at).collect();
     let items = by_name(renewals.len()).filter_map(|node| {
-        let renewal = *renewals.get(node)?;
+        let renewal = (*renewals.get(node)?)?;
         let revision = kubelets.revision(renewal.written);
         Some(LeaseOf {
             name: node_name(shoot, node),
-            uid: uid(1, shoot, node),
+            uid: uid(renewal.incarnation.saturating_add(1), shoot, node),
             node_uid: uid(0, shoot, node),
             revision: revision.to_string(),
             duration,
+            is_stamping,
             renewal,
         })
     });
@@ -73,6 +76,7 @@ struct LeaseOf {
     node_uid: String,
     revision: String,
     duration: u32,
+    is_stamping: bool,
     renewal: Renewal,
 }
 
@@ -102,19 +106,39 @@ impl LeaseOf {
             &self.uid,
             &self.node_uid,
             &self.revision,
-            &stamp(self.renewal.written),
+            &stamp(self.renewal.stamp),
             &self.duration.to_string(),
             &micro_time(self.renewal.renew_time),
         ];
         let mut item = Vec::with_capacity(2 * LEASE.len());
         ITEM.fill(&values.map(String::as_str), &mut item);
-        item
+        if self.is_stamping {
+            return item;
+        }
+        let mut lease: Value = serde_json::from_slice(&item).unwrap_or_default();
+        if let Some(Value::Object(metadata)) = lease.get_mut("metadata") {
+            metadata.remove("managedFields");
+        }
+        lease.to_string().into_bytes()
     }
 
     fn message(self) -> wire::Lease {
         // In whole seconds, as all times but renewTime.
-        let written = wire::Time::from_micros(self.renewal.written - self.renewal.written % SECOND);
+        let stamp = self.renewal.stamp;
+        let written = wire::Time::from_micros(stamp - stamp.rem_euclid(SECOND));
+        let mut managed_fields = Vec::new();
         let fields = OWNED.replace("@NODE@", &self.node_uid).into_bytes();
+        if self.is_stamping {
+            managed_fields.push(wire::ManagedFieldsEntry {
+                manager: "kubelet".to_owned(),
+                operation: "Update".to_owned(),
+                api_version: "coordination.k8s.io/v1".to_owned(),
+                time: Some(written),
+                fields_type: "FieldsV1".to_owned(),
+                fields_v1: Some(wire::FieldsV1 { raw: fields }),
+                ..wire::ManagedFieldsEntry::default()
+            });
+        }
         wire::Lease {
             spec: wire::LeaseSpec {
                 holder_identity: Some(self.name.clone()),
@@ -135,15 +159,7 @@ impl LeaseOf {
                     name: self.name.clone(),
                     uid: self.node_uid,
                 }],
-                managed_fields: vec![wire::ManagedFieldsEntry {
-                    manager: "kubelet".to_owned(),
-                    operation: "Update".to_owned(),
-                    api_version: "coordination.k8s.io/v1".to_owned(),
-                    time: Some(written),
-                    fields_type: "FieldsV1".to_owned(),
-                    fields_v1: Some(wire::FieldsV1 { raw: fields }),
-                    ..wire::ManagedFieldsEntry::default()
-                }],
+                managed_fields,
                 name: self.name,
                 ..wire::ObjectMeta::default()
             },
@@ -161,10 +177,15 @@ mod tests {
     #[test]
     fn both_encodings_say_the_same() {
         let kubelets = Kubelets::new(12, 100, Duration::from_secs(10), START);
-        let of = |encoding| leases(encoding, 12, &kubelets, 40, START);
-        let expected = wire::from_json::<wire::Lease>(&of(Encoding::Json).bytes);
-        let message = of(Encoding::Protobuf);
-        assert_eq!(message.bytes, expected.bytes);
-        assert_eq!(message.writes, expected.writes);
+        for is_stamping in [true, false] {
+            let of = |encoding| leases(encoding, 12, &kubelets, 40, is_stamping, START);
+            let json = of(Encoding::Json).bytes;
+            let expected = wire::from_json::<wire::Lease>(&json);
+            let message = of(Encoding::Protobuf);
+            assert_eq!(message.bytes, expected.bytes);
+            assert_eq!(message.writes, expected.writes);
+            let has_stamps = String::from_utf8_lossy(&json).contains("managedFields");
+            assert_eq!(has_stamps, is_stamping);
+        }
     }
 }

@@ -8,41 +8,61 @@ use super::{
     wire,
 };
 use prost::Message as _;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
-use std::sync::LazyLock;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 /// Marks in a Node, each as long as what replaces it.
 const NAME: &str = "@NAME-----------------------------------@";
 const UID: &str = "@UID-------------------------------@";
 const ZONE: &str = "@ZONE----@";
 const POD: &str = "@POD------@";
+const MARKS: [&str; 4] = [NAME, UID, ZONE, POD];
 
 /// Container images that a node has pulled: most of a Node's size.
 const IMAGES: usize = 50;
 
-/// The list of a shoot's Nodes.
-pub(super) fn nodes(encoding: Encoding, shoot: usize, count: usize, revision: u64) -> Body {
-    const MARKS: [&str; 4] = [NAME, UID, ZONE, POD];
-    static JSON: LazyLock<Template> =
-        LazyLock::new(|| Template::new(node().to_string().as_bytes(), &MARKS));
-    static MESSAGE: LazyLock<Template> = LazyLock::new(|| {
-        // The lengths in it stay right, since a mark is as long as its values.
-        let message: wire::Node = serde_json::from_value(node()).unwrap_or_default();
-        Template::new(&message.encode_to_vec(), &MARKS)
-    });
-    let template: &Template = match encoding {
+/// The list of a shoot's Nodes. By their numbers some are changed by a merge patch, or are not there.
+pub(super) fn nodes(
+    encoding: Encoding,
+    shoot: usize,
+    count: usize,
+    revision: u64,
+    changed: &BTreeMap<usize, Option<Value>>,
+) -> Body {
+    static JSON: LazyLock<Template> = LazyLock::new(|| template(Encoding::Json, &node()));
+    static MESSAGE: LazyLock<Template> = LazyLock::new(|| template(Encoding::Protobuf, &node()));
+    let usual: &Template = match encoding {
         Encoding::Json => &JSON,
         Encoding::Protobuf => &MESSAGE,
     };
-    let items = by_name(count).map(|node| {
+    let items = by_name(count).filter_map(|number| {
+        let values = node_values(shoot, number);
+        let values = values.each_ref().map(String::as_str);
         let mut item = Vec::new();
-        template.fill(
-            &node_values(shoot, node).each_ref().map(String::as_str),
-            &mut item,
-        );
-        item
+        match changed.get(&number) {
+            None => usual.fill(&values, &mut item),
+            Some(None) => return None,
+            Some(Some(patch)) => {
+                let mut node = node();
+                json_patch::merge(&mut node, patch);
+                template(encoding, &node).fill(&values, &mut item);
+            }
+        }
+        Some(item)
     });
     list(encoding, "v1", "NodeList", revision, items)
+}
+
+fn template(encoding: Encoding, node: &Value) -> Template {
+    match encoding {
+        Encoding::Json => Template::new(node.to_string().as_bytes(), &MARKS),
+        Encoding::Protobuf => {
+            // The lengths in it stay right, since a mark is as long as its values.
+            let message = wire::Node::deserialize(node).unwrap_or_default();
+            Template::new(&message.encode_to_vec(), &MARKS)
+        }
+    }
 }
 
 /// What stands for the marks in one Node.
@@ -208,9 +228,23 @@ mod tests {
     #[test]
     fn both_encodings_say_the_same() {
         // The last node has a number of as many digits as any.
-        let of = |encoding| nodes(encoding, 9_999, 101, 77);
+        let terminating = json!({
+            "metadata": {
+                "deletionTimestamp": "2026-01-01T00:00:00Z",
+                "finalizers": ["a/b"],
+                "labels": {"worker.gardener.cloud/pool": "other"},
+            },
+            "spec": {"taints": [{"key": "a", "value": "", "effect": "NoExecute"}]},
+        });
+        let changed = BTreeMap::from([(1, Some(terminating)), (2, None)]);
+        let of = |encoding| nodes(encoding, 9_999, 101, 77, &changed);
         let expected = wire::from_json::<wire::Node>(&of(Encoding::Json).bytes);
         assert_eq!(of(Encoding::Protobuf).bytes, expected.bytes);
+        let list: Value = serde_json::from_slice(&of(Encoding::Json).bytes).unwrap();
+        let nodes = list["items"].as_array().unwrap();
+        let is_terminating = |node: &&Value| node["metadata"]["deletionTimestamp"].is_string();
+        assert_eq!(nodes.len(), 100);
+        assert_eq!(nodes.iter().filter(is_terminating).count(), 1);
     }
 
     #[test]

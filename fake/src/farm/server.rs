@@ -2,6 +2,7 @@
 //! kube-apiserver does.
 
 use super::{
+    behaviour::{Answer, Behaviour, Read},
     bodies::{self, Encoding},
     clock::{Micros, http_date},
     count::{Count, Counters},
@@ -13,6 +14,7 @@ use super::{
     wire::PROTOBUF,
 };
 use anyhow::{Result, ensure};
+use http::StatusCode;
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
     time::Duration,
@@ -42,6 +44,7 @@ pub struct Server {
     counters: Arc<Counters>,
     kubelets: Mutex<Kubelets>,
     token: Mutex<String>,
+    behaviour: Mutex<Behaviour>,
     death: watch::Sender<Option<Death>>,
 }
 
@@ -62,6 +65,7 @@ impl Server {
             counters: Arc::default(),
             kubelets: Mutex::new(kubelets),
             token: Mutex::new(TOKEN.to_owned()),
+            behaviour: Mutex::default(),
             death: watch::Sender::new(None),
         }
     }
@@ -88,6 +92,21 @@ impl Server {
         *self.token.lock().unwrap_or_else(PoisonError::into_inner) = token;
     }
 
+    /// Changes how it answers from now on.
+    pub fn behave(&self, change: impl FnOnce(&mut Behaviour)) {
+        change(&mut self.behaviour());
+    }
+
+    fn behaviour(&self) -> MutexGuard<'_, Behaviour> {
+        let behaviour = self.behaviour.lock();
+        behaviour.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The present, by the clock that it was given.
+    pub fn now(&self) -> Micros {
+        (self.clock)()
+    }
+
     /// Whether it is dead, and how, as long as it lives and dies.
     pub fn death(&self) -> watch::Receiver<Option<Death>> {
         self.death.subscribe()
@@ -108,7 +127,8 @@ impl Server {
         stream: impl AsyncRead + AsyncWrite + Unpin + Send,
         acceptor: TlsAcceptor,
     ) -> Result<()> {
-        self.counters.connections.fetch_add(1, Ordering::Relaxed);
+        let connections = self.counters.connections.fetch_add(1, Ordering::Relaxed);
+        let instance = usize::try_from(connections).unwrap_or_default();
         let mut death = self.death.subscribe();
         let says_nothing = *death.borrow() == Some(Death::SaysNothing);
         if says_nothing {
@@ -127,11 +147,24 @@ impl Server {
                 break;
             };
             let dead = *death.borrow();
-            let answer = match dead {
-                None => self.answer(&head),
-                Some(Death::Drips) => return drip(&mut stream, &self.answer(&head)).await,
-                Some(_) => return closed(stream).await,
-            };
+            if !matches!(dead, None | Some(Death::Drips)) {
+                return closed(stream).await;
+            }
+            let answer = self.answer(&head, instance);
+            if dead.is_some() {
+                return drip(&mut stream, &answer).await;
+            }
+            match self.misanswer(&head) {
+                Some(Answer::Nothing) => return closed(stream).await,
+                Some(Answer::Truncated) => {
+                    let half = answer.len() / 2;
+                    stream
+                        .write_all(answer.get(..half).unwrap_or_default())
+                        .await?;
+                    return Ok(stream.flush().await?);
+                }
+                _ => {}
+            }
             stream.write_all(&answer).await?;
             stream.flush().await?;
         }
@@ -139,15 +172,18 @@ impl Server {
     }
 
     /// The whole answer to a request with this head.
-    fn answer(&self, head: &str) -> Vec<u8> {
-        let at = (self.clock)();
-        let (code, body) = self.body(head, at);
-        let reason = match code {
-            200 => "OK",
-            401 => "Unauthorized",
-            406 => "Not Acceptable",
-            _ => "Not Found",
+    fn answer(&self, head: &str, instance: usize) -> Vec<u8> {
+        let at = self.now();
+        let (code, body) = self.body(head, instance, at);
+        let (code, body, retry) = match self.misanswer(head) {
+            Some(Answer::Html) if code == 200 => (code, bodies::html(), None),
+            Some(Answer::Refused(other, after)) if code == 200 => {
+                (other, bodies::status(other, phrase(other)), after)
+            }
+            _ => (code, body, None),
         };
+        let retry = retry.map_or(String::new(), |it| format!("Retry-After: {it}\r\n"));
+        let reason = phrase(code);
         let mut answer = format!(
             "HTTP/1.1 {code} {reason}\r\n\
              Audit-Id: 5173f2c5-479b-4d92-bcdf-{:012x}\r\n\
@@ -155,10 +191,10 @@ impl Server {
              Content-Type: {}\r\n\
              X-Kubernetes-Pf-Flowschema-Uid: af1152ef-842d-40b4-b30d-aa7561b40144\r\n\
              X-Kubernetes-Pf-Prioritylevel-Uid: d6c02071-fc20-414f-b8e4-3a8a16b263d2\r\n\
-             Date: {}\r\n",
+             Date: {}\r\n{retry}",
             at & 0xffff_ffff_ffff,
             body.content_type,
-            http_date(at),
+            http_date(self.kubelets().server_clock(instance, at)),
         )
         .into_bytes();
         let chunks = body.chunks();
@@ -178,8 +214,16 @@ impl Server {
         answer
     }
 
-    /// The code and the body that answer a request with this head then.
-    pub fn body(&self, head: &str, at: Micros) -> (u16, Body) {
+    /// What is answered instead to a request with this head, if anything is.
+    fn misanswer(&self, head: &str) -> Option<Answer> {
+        let (path, is_cached) = target(head);
+        let read = read(path, is_cached)?;
+        self.behaviour().answers.get(&read).copied()
+    }
+
+    /// The code and the body by which an instance answers a request with this head then, if it answers as it
+    /// should.
+    pub fn body(&self, head: &str, instance: usize, at: Micros) -> (u16, Body) {
         let refuse = |code, reason| {
             self.counters.refused.fetch_add(1, Ordering::Relaxed);
             (code, bodies::status(code, reason))
@@ -191,37 +235,41 @@ impl Server {
         if !known {
             return refuse(401, "Unauthorized");
         }
-        let target = head
-            .strip_prefix("GET ")
-            .and_then(|rest| rest.split_once(' '));
-        let target = target.map_or("", |(target, _)| target);
-        let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let cached = query.split('&').any(|pair| pair == "resourceVersion=0");
-        let encoding = accepted(head);
-        let body = match (path, encoding) {
-            ("/readyz", _) => {
+        let (path, is_cached) = target(head);
+        let Some(read) = read(path, is_cached) else {
+            return refuse(404, "NotFound");
+        };
+        let body = match (read, accepted(head)) {
+            (Read::Ready, _) => {
                 self.counters.ready.fetch_add(1, Ordering::Relaxed);
                 bodies::ready()
             }
             // As a real one, which knows no message for it.
-            (_, None) | ("/version", Some(Encoding::Protobuf)) => {
+            (_, None) | (Read::Version, Some(Encoding::Protobuf)) => {
                 return refuse(406, "NotAcceptable");
             }
-            ("/version", _) => {
+            (Read::Version, _) => {
                 self.counters.version.fetch_add(1, Ordering::Relaxed);
                 bodies::version()
             }
-            ("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases", Some(encoding)) => {
-                self.counters.leases(cached, at);
-                let kubelets = self.kubelets();
-                lease::leases(encoding, self.shoot, &kubelets, self.lease_duration, at)
+            (Read::Cached | Read::Consistent, Some(encoding)) => {
+                self.counters.leases(is_cached, at);
+                let (behaviour, kubelets) = (self.behaviour(), self.kubelets());
+                lease::leases(
+                    encoding,
+                    self.shoot,
+                    &kubelets,
+                    self.lease_duration,
+                    behaviour.is_stamping,
+                    at - behaviour.age(read, instance),
+                )
             }
-            ("/api/v1/nodes", Some(encoding)) => {
+            (Read::Nodes, Some(encoding)) => {
                 self.counters.nodes.fetch_add(1, Ordering::Relaxed);
                 let revision = self.kubelets().revision(at);
-                node::nodes(encoding, self.shoot, self.nodes, revision)
+                let changed = &self.behaviour().nodes;
+                node::nodes(encoding, self.shoot, self.nodes, revision, changed)
             }
-            _ => return refuse(404, "NotFound"),
         };
         (200, body)
     }
@@ -244,6 +292,39 @@ async fn drip(stream: &mut (impl AsyncWrite + Unpin), answer: &[u8]) -> Result<(
         sleep(DRIP).await;
     }
     Ok(())
+}
+
+/// The path of a request, and whether it may be answered from the cache.
+fn target(head: &str) -> (&str, bool) {
+    let rest = head.strip_prefix("GET ");
+    let target = rest.and_then(|rest| rest.split_once(' '));
+    let target = target.map_or("", |(target, _)| target);
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    (
+        path,
+        query.split('&').any(|pair| pair == "resourceVersion=0"),
+    )
+}
+
+/// What is read at a path, if the server has it.
+fn read(path: &str, is_cached: bool) -> Option<Read> {
+    Some(match path {
+        "/readyz" => Read::Ready,
+        "/version" => Read::Version,
+        "/api/v1/nodes" => Read::Nodes,
+        "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases" if is_cached => {
+            Read::Cached
+        }
+        "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases" => Read::Consistent,
+        _ => return None,
+    })
+}
+
+/// What HTTP says beside a code.
+fn phrase(code: u16) -> &'static str {
+    let code = StatusCode::from_u16(code).ok();
+    code.and_then(|it| it.canonical_reason())
+        .unwrap_or_default()
 }
 
 /// The encoding that a request prefers of those that there are; none if it accepts neither.
@@ -298,7 +379,7 @@ mod tests {
         let head = format!(
             "GET {target} HTTP/1.1\r\nauthorization: Bearer {token}\r\naccept: {accept}\r\n\r\n"
         );
-        let answer = server.answer(&head);
+        let answer = server.answer(&head, 0);
         let end = answer.windows(4).position(|part| part == b"\r\n\r\n");
         let (head, body) = answer.split_at(end.unwrap() + 4);
         let head = String::from_utf8(head.to_owned()).unwrap();

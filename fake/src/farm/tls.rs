@@ -21,6 +21,9 @@ use tokio_rustls::{
 /// the header of a record.
 const RECORD: usize = 4096 + 5;
 
+/// The domain in which the certificate of the farm is for any host.
+pub const DOMAIN: &str = "shoots.fake";
+
 /// The certificate of the authority as PEM, and what accepts connections. Both keys are ECDSA P-256.
 ///
 /// # Errors
@@ -31,7 +34,8 @@ pub fn identity() -> Result<(String, TlsAcceptor)> {
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
     let key = KeyPair::generate()?;
-    let names = vec!["127.0.0.1".to_owned(), "kubernetes".to_owned()];
+    let hosts = format!("*.{DOMAIN}");
+    let names = vec!["127.0.0.1".to_owned(), "kubernetes".to_owned(), hosts];
     let certificate = CertificateParams::new(names)?.signed_by(&key, &authority)?;
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let mut config = ServerConfig::builder()

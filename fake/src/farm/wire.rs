@@ -107,12 +107,16 @@ pub(super) struct ObjectMeta {
     pub(super) generation: i64,
     #[prost(message, required, tag = "8")]
     pub(super) creation_timestamp: Time,
+    #[prost(message, optional, tag = "9")]
+    pub(super) deletion_timestamp: Option<Time>,
     #[prost(btree_map = "string, string", tag = "11")]
     pub(super) labels: BTreeMap<String, String>,
     #[prost(btree_map = "string, string", tag = "12")]
     pub(super) annotations: BTreeMap<String, String>,
     #[prost(message, repeated, tag = "13")]
     pub(super) owner_references: Vec<OwnerReference>,
+    #[prost(string, repeated, tag = "14")]
+    pub(super) finalizers: Vec<String>,
     #[prost(message, repeated, tag = "17")]
     pub(super) managed_fields: Vec<ManagedFieldsEntry>,
 }
