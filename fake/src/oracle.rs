@@ -8,12 +8,17 @@
 
 mod deck;
 pub mod event;
+pub mod leading;
 pub mod outages;
 pub mod plan;
 pub mod policy;
 pub mod rules;
 pub mod truth;
 pub mod versions;
+pub mod weeder;
+
+use self::{outages::Outages, truth::Truth, versions::Version};
+use crate::farm::Micros;
 
 /// The dependents of Gardener, in the order in which they are scaled down.
 pub const DEPENDENTS: [&str; 3] = [
@@ -29,3 +34,11 @@ pub const RECORD: &str = "dependency-watchdog.gardener.cloud/replicas";
 pub const IGNORE: &str = "dependency-watchdog.gardener.cloud/ignore-scaling";
 /// The field manager as which the operator writes.
 pub const OPERATOR: &str = "dependency-watchdog";
+
+/// All that is broken by the versions of the dependents that were written until then: what was done and must not be,
+/// and outages that had to be met and were not.
+pub fn judge(history: &[Version], truth: &Truth, until: Micros) -> Vec<String> {
+    let mut broken = rules::broken(history, truth);
+    broken.extend(Outages::new(truth, history, until).broken);
+    broken
+}

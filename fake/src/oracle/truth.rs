@@ -5,6 +5,7 @@
 //! Whatever is done has begun before it is answered, and what comes of it shows in between. A change is
 //! noted with both moments, and between them either may be so.
 
+mod disturbed;
 mod excuses;
 mod happened;
 
@@ -45,6 +46,8 @@ pub struct Truth {
     cuts: Vec<Outage>,
     policies: Vec<Change<Policy>>,
     dead: BTreeMap<usize, Vec<Change<bool>>>,
+    /// Whose API server takes no writes.
+    refused: BTreeMap<usize, Vec<Change<bool>>>,
     let_go: BTreeMap<usize, Vec<Change<bool>>>,
     counts: BTreeSet<(usize, String, i64)>,
     /// What keeps the operator from acting, for a shoot or for all, and follows from nothing else here.
@@ -88,6 +91,7 @@ impl Truth {
                 to: policy,
             }],
             dead: BTreeMap::new(),
+            refused: BTreeMap::new(),
             let_go: BTreeMap::new(),
             counts: BTreeSet::new(),
             excused: Vec::new(),
@@ -231,7 +235,13 @@ impl Truth {
         moments.any(|at| {
             let old = |written: &Micros| at - written >= micros(expiry);
             let silent = kubelets.last_written(at).filter(old).count();
-            so(silent as f64 / self.nodes as f64) && self.was_read(shoot, at, watched)
+            // Nobody who is silent without a lease can be seen to be.
+            let gone = self.gone(shoot, at);
+            let share = |without: usize| {
+                let silent = silent.saturating_sub(without);
+                silent as f64 / self.nodes.saturating_sub(without) as f64
+            };
+            (so(share(0)) || so(share(gone))) && self.was_read(shoot, at, watched)
         })
     }
 
@@ -240,7 +250,8 @@ impl Truth {
         // In a shorter time it may be that nobody has asked: only a period without a read is a gap.
         let unseen = micros(self.period.mul_f64(1.0 + READ_PERIODS));
         let from = at - micros(watched);
-        !self.deaths(shoot).any(|(died, revived)| {
+        let mut unread = self.deaths(shoot).chain(self.refusals(shoot));
+        !unread.any(|(died, revived)| {
             let is_now = died < at && at < revived;
             let was_then = died < at && from < revived && revived - died > unseen;
             is_now || was_then
@@ -249,13 +260,17 @@ impl Truth {
 
     /// From when to when the API server of a shoot was surely dead.
     fn deaths(&self, shoot: usize) -> impl Iterator<Item = (Micros, Micros)> {
-        let changes = self.dead.get(&shoot).map(Vec::as_slice).unwrap_or_default();
-        let nexts = changes.iter().skip(1).map(|it| it.begun);
-        let spans = changes.iter().zip(nexts.chain([Micros::MAX]));
-        spans
-            .filter(|(change, _)| change.to)
-            .map(|(change, next)| (change.done, next))
+        spans(self.dead.get(&shoot).map(Vec::as_slice).unwrap_or_default())
     }
+}
+
+/// From when to when something was surely so.
+fn spans(changes: &[Change<bool>]) -> impl Iterator<Item = (Micros, Micros)> {
+    let nexts = changes.iter().skip(1).map(|it| it.begun);
+    let spans = changes.iter().zip(nexts.chain([Micros::MAX]));
+    spans
+        .filter(|(change, _)| change.to)
+        .map(|(change, next)| (change.done, next))
 }
 
 /// All that may have been so in a time.

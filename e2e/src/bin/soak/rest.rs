@@ -13,7 +13,7 @@ use dependency_watchdog_e2e::{
     usage,
     wait::{self, Look},
 };
-use fake::oracle::{event::Event, outages::Outages, rules, versions::names};
+use fake::oracle::{self, event::Event, outages::Outages, versions::names};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{Api, ResourceExt as _, api::ListParams};
 use std::{collections::BTreeMap, time::Duration};
@@ -117,8 +117,7 @@ impl World {
     /// Fails if anything was done that must not be.
     pub(crate) fn judge(&self) -> Result<()> {
         let history = self.versions.history();
-        let mut broken = rules::broken(&history, &self.truth);
-        broken.extend(self.outages().broken);
+        let mut broken = oracle::judge(&history, &self.truth, now());
         broken.extend(self.replicas.problems.iter().cloned());
         ensure!(
             broken.is_empty(),

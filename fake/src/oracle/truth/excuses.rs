@@ -5,7 +5,7 @@ use crate::farm::{Micros, micros};
 use std::{fmt, time::Duration};
 
 /// From when it may judge until it may act: a read, a sign of writes, and one and a half renewal periods.
-const AFRESH: Duration = Duration::from_secs(12);
+pub(super) const AFRESH: Duration = Duration::from_secs(12);
 /// Until a client is connected to the seed again.
 const CONNECTED: Duration = Duration::from_secs(5);
 /// Until another leads: the duration of the Lease, a retry of who waits, and a start.
@@ -27,6 +27,7 @@ pub enum Reason {
     Dead,
     OtherToken,
     LetGo,
+    Disturbed,
 }
 
 impl fmt::Display for Reason {
@@ -40,6 +41,7 @@ impl fmt::Display for Reason {
             Self::Dead => "the API server of the shoot was dead",
             Self::OtherToken => "the shoot got another token",
             Self::LetGo => "the shoot was let go",
+            Self::Disturbed => "the clocks, the leases or the store of the shoot were changed",
         })
     }
 }
@@ -84,6 +86,7 @@ impl Truth {
         for (reason, changes, after) in [
             (Reason::Dead, &self.dead, HUNG + AFRESH),
             (Reason::LetGo, &self.let_go, super::SEEN + AFRESH),
+            (Reason::Disturbed, &self.refused, AFRESH),
         ] {
             let changes = changes.get(&shoot).map(Vec::as_slice).unwrap_or_default();
             for (at, change) in changes.iter().enumerate().filter(|(_, it)| it.to) {
@@ -134,7 +137,13 @@ impl Truth {
         self.excuse(Some(shoot), Reason::OtherToken, from, until);
     }
 
-    fn excuse(&mut self, shoot: Option<usize>, reason: Reason, from: Micros, until: Micros) {
+    pub(super) fn excuse(
+        &mut self,
+        shoot: Option<usize>,
+        reason: Reason,
+        from: Micros,
+        until: Micros,
+    ) {
         let excuse = Excuse {
             reason,
             from,
