@@ -1,6 +1,7 @@
 //! What the API server of a shoot answers: lists in either encoding, and what is no list.
 
 use super::{framing::Body, wire};
+use crate::refusal::Refusal;
 use serde_json::json;
 
 /// The content type of this encoding.
@@ -33,14 +34,9 @@ pub(super) fn html() -> Body {
     Body::new("text/html", page.to_vec())
 }
 
-/// What a request for anything else, or without the token, answers: in JSON whatever is asked for.
-pub(super) fn status(code: u16, reason: &str) -> Body {
-    let status = json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": format!("the farm serves no such thing: {reason}"),
-        "reason": reason, "code": code,
-    });
-    Body::new(JSON, status.to_string().into_bytes())
+/// What a request that is refused answers: in JSON whatever is asked for.
+pub(super) fn refusal(code: u16) -> Body {
+    Body::new(JSON, Refusal::new(code, "the shoot is only played").body())
 }
 
 /// A list of encoded items, which kube-apiserver writes one by one.

@@ -178,7 +178,7 @@ impl Server {
         let (code, body, retry) = match self.misanswer(head) {
             Some(Answer::Html) if code == 200 => (code, bodies::html(), None),
             Some(Answer::Refused(other, after)) if code == 200 => {
-                (other, bodies::status(other, phrase(other)), after)
+                (other, bodies::refusal(other), after)
             }
             _ => (code, body, None),
         };
@@ -224,20 +224,20 @@ impl Server {
     /// The code and the body by which an instance answers a request with this head then, if it answers as it
     /// should.
     pub fn body(&self, head: &str, instance: usize, at: Micros) -> (u16, Body) {
-        let refuse = |code, reason| {
+        let refuse = |code| {
             self.counters.refused.fetch_add(1, Ordering::Relaxed);
-            (code, bodies::status(code, reason))
+            (code, bodies::refusal(code))
         };
         let authorization = headers(head, "authorization").next();
         let token = self.token.lock().unwrap_or_else(PoisonError::into_inner);
         let known = authorization.and_then(|it| it.strip_prefix("Bearer ")) == Some(token.as_str());
         drop(token);
         if !known {
-            return refuse(401, "Unauthorized");
+            return refuse(401);
         }
         let (path, is_cached) = target(head);
         let Some(read) = read(path, is_cached) else {
-            return refuse(404, "NotFound");
+            return refuse(404);
         };
         let body = match (read, accepted(head)) {
             (Read::Ready, _) => {
@@ -246,7 +246,7 @@ impl Server {
             }
             // As a real one, which knows no message for it.
             (_, None) | (Read::Version, Some(Encoding::Protobuf)) => {
-                return refuse(406, "NotAcceptable");
+                return refuse(406);
             }
             (Read::Version, _) => {
                 self.counters.version.fetch_add(1, Ordering::Relaxed);
