@@ -69,19 +69,19 @@ impl Kind {
 
     /// What an API server adds to a new object of this kind.
     pub(crate) fn complete(&self, name: &str, object: &mut Value) {
+        let missing = |object: &Value, pointer: &str| object.pointer(pointer).is_none();
         match self.plural {
             "namespaces" => {
                 object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name.into();
                 object["spec"] = json!({"finalizers": ["kubernetes"]});
                 object["status"] = json!({"phase": "Active"});
             }
-            "deployments" | "statefulsets" | "replicasets"
-                if object["spec"].get("replicas").is_none() =>
-            {
-                object["spec"]["replicas"] = 1.into();
-            }
-            "pods" if object["status"].get("phase").is_none() => {
+            "pods" if missing(object, "/status/phase") => {
                 object["status"]["phase"] = "Pending".into();
+                object["status"]["qosClass"] = "BestEffort".into();
+            }
+            _ if self.scale && !self.custom && missing(object, "/spec/replicas") => {
+                object["spec"]["replicas"] = 1.into();
             }
             _ => {}
         }
@@ -159,6 +159,7 @@ pub(crate) const KINDS: [Kind; 18] = [
         plural: "pods",
         kind: "Pod",
         status: true,
+        generation: Generation::Spec,
         fields: &["spec.nodeName", "status.phase"],
         ..BUILT_IN
     },
@@ -252,6 +253,7 @@ pub(crate) const KINDS: [Kind; 18] = [
     Kind {
         plural: "clusterhealths",
         kind: "ClusterHealth",
+        fields: &["status.state", "status.protection"],
         ..OWN
     },
 ];

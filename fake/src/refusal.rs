@@ -41,6 +41,18 @@ impl Refusal {
         }
     }
 
+    /// What the router of the built-in kinds does not know: `code` is 404 or 405.
+    pub(crate) fn unknown(code: u16) -> Self {
+        let message = match code {
+            404 => "the server could not find the requested resource",
+            _ => "the server does not allow this method on the requested resource",
+        };
+        Self {
+            details: json!({}),
+            ..Self::new(code, message)
+        }
+    }
+
     /// The `Status`, or the plain text, that is the body of the answer.
     pub fn body(&self) -> Vec<u8> {
         if self.reason.is_empty() {
@@ -119,14 +131,22 @@ impl Refusal {
     /// same in words, such as `Forbidden: ...`.
     pub(crate) fn invalid(kind: &Kind, name: &str, field: &str, reason: &str, text: &str) -> Self {
         let of = kind.qualified_kind();
-        let mut refusal = Self::new(422, format!("{of} {name:?} is invalid: {field}: {text}"));
-        refusal.details = json!({
-            "name": name, "kind": kind.kind,
-            "causes": [{"reason": reason, "message": text, "field": field}],
-        });
-        if !kind.group.is_empty() {
-            refusal.details["group"] = kind.group.into();
-        }
+        let message = format!("{of} {name:?} is invalid: {field}: {text}");
+        let mut refusal = Self::of(kind, name, 422, message);
+        refusal.details["kind"] = kind.kind.into();
+        refusal.details["causes"] = json!([{"reason": reason, "message": text, "field": field}]);
+        refusal
+    }
+
+    /// A PUT that names no resourceVersion; the API server names the resource there.
+    pub(crate) fn unversioned(kind: &Kind, name: &str) -> Self {
+        let (field, text) = (
+            "metadata.resourceVersion",
+            "Invalid value: 0: must be specified for an update",
+        );
+        let mut refusal = Self::invalid(kind, name, field, "FieldValueInvalid", text);
+        refusal.message = format!("{} {name:?} is invalid: {field}: {text}", kind.qualified());
+        refusal.details["kind"] = kind.plural.into();
         refusal
     }
 

@@ -81,6 +81,8 @@ pub struct Store {
     versions: BTreeMap<String, BTreeSet<String>>,
     /// Kinds with the versions in which they lack `scale`.
     unscaled: BTreeMap<String, BTreeSet<String>>,
+    /// The schemas of kinds, for what they have unless told otherwise.
+    schemas: BTreeMap<String, Arc<Value>>,
 }
 
 impl Default for Store {
@@ -94,6 +96,7 @@ impl Default for Store {
             stuck: BTreeSet::new(),
             versions: BTreeMap::new(),
             unscaled: BTreeMap::new(),
+            schemas: BTreeMap::new(),
         }
     }
 }
@@ -103,6 +106,7 @@ struct Write<'a> {
     manager: Manager,
     /// The owners after an apply, which are known by then.
     owners: Option<Owners>,
+    verb: Verb,
     /// The subresource.
     sub: &'a str,
     /// Whether it is taken as it is, with what only the API server itself writes.
@@ -149,6 +153,14 @@ impl Store {
         self.unscaled.insert(plural.to_owned(), versions);
     }
 
+    /// Takes the defaults of a kind from the schema of its CustomResourceDefinition.
+    pub fn define(&mut self, definition: &Value) {
+        let plural = text(definition, "/spec/names/plural").to_owned();
+        let schema = definition.pointer("/spec/versions/0/schema/openAPIV3Schema");
+        self.schemas
+            .insert(plural, Arc::new(schema.cloned().unwrap_or_default()));
+    }
+
     /// Carries a request out.
     ///
     /// # Errors
@@ -188,14 +200,22 @@ impl Store {
     ///
     /// If it is not: 404, as plain text or about the object.
     pub(crate) fn kind_of(&self, call: &Call) -> Result<&'static Kind, Refusal> {
+        let (group, version) = call
+            .group_version
+            .rsplit_once('/')
+            .unwrap_or(("", &call.group_version));
         let found = KINDS.iter().find(|kind| {
-            let served = self.served(kind);
-            let is_served = |version: &String| {
-                crate::kinds::group_version(kind.group, version) == call.group_version
-            };
-            kind.plural == call.plural && served.iter().any(is_served)
+            (kind.plural, kind.group) == (&*call.plural, group)
+                && self.served(kind).contains(version)
         });
-        let kind = found.ok_or_else(Refusal::unserved)?;
+        let kind = found.ok_or_else(|| {
+            let is_built_in = KINDS.iter().any(|kind| !kind.custom && kind.group == group);
+            if is_built_in {
+                Refusal::unknown(404)
+            } else {
+                Refusal::unserved()
+            }
+        })?;
         let has_sub = match &*call.sub {
             "" => true,
             "status" => kind.status,
@@ -205,7 +225,7 @@ impl Store {
         match (has_sub, kind.custom) {
             (true, _) => Ok(kind),
             (false, true) => Err(Refusal::not_found(kind, &call.name)),
-            (false, false) => Err(Refusal::unserved()),
+            (false, false) => Err(Refusal::unknown(404)),
         }
     }
 
@@ -249,6 +269,9 @@ impl Store {
                 "/metadata/namespace",
                 key.namespace.clone().into(),
             );
+        }
+        if kind.status {
+            put_or_remove(&mut object, "status", None);
         }
         kind.complete(&name, &mut object);
         let write = Write::of(call, now);
@@ -365,7 +388,13 @@ impl Store {
         if grace == 0 && !is_held {
             let last = self.remove(&key, now);
             let answer = match (kind.plural, last) {
-                ("pods" | "services", Some(last)) => shown(call, &last),
+                ("pods" | "services", Some(last)) => {
+                    let mut last = shown(call, &last);
+                    if let Some(grace) = last.pointer_mut("/metadata/deletionGracePeriodSeconds") {
+                        *grace = 0.into();
+                    }
+                    last
+                }
                 _ => {
                     let mut details = json!({"name": key.name, "kind": kind.plural, "uid": uid});
                     if !kind.group.is_empty() {
@@ -379,25 +408,26 @@ impl Store {
             };
             return Ok((200, answer));
         }
+        if live.pointer("/metadata/deletionTimestamp").is_some() {
+            return Ok((200, shown(call, &live)));
+        }
         let mut object = (*live).clone();
-        if live.pointer("/metadata/deletionTimestamp").is_none() {
-            let seconds = std::time::Duration::from_secs(grace.unsigned_abs());
-            set(
-                &mut object,
-                "/metadata/deletionTimestamp",
-                time(now + seconds).into(),
-            );
-            set(
-                &mut object,
-                "/metadata/deletionGracePeriodSeconds",
-                grace.into(),
-            );
-            if let Some(generation) = live.pointer("/metadata/generation").and_then(Value::as_i64) {
-                set(&mut object, "/metadata/generation", (generation + 1).into());
-            }
-            if kind.plural == "namespaces" {
-                set(&mut object, "/status/phase", "Terminating".into());
-            }
+        let seconds = std::time::Duration::from_secs(grace.unsigned_abs());
+        set(
+            &mut object,
+            "/metadata/deletionTimestamp",
+            time(now + seconds).into(),
+        );
+        set(
+            &mut object,
+            "/metadata/deletionGracePeriodSeconds",
+            grace.into(),
+        );
+        if let Some(generation) = live.pointer("/metadata/generation").and_then(Value::as_i64) {
+            set(&mut object, "/metadata/generation", (generation + 1).into());
+        }
+        if kind.plural == "namespaces" {
+            set(&mut object, "/status/phase", "Terminating".into());
         }
         let written = self.store(&key, object, now);
         Ok((200, shown(call, &written)))
@@ -491,21 +521,37 @@ impl Store {
                 let status = object.get("status").cloned();
                 object = before.clone();
                 put_or_remove(&mut object, "status", status);
-            } else if kind.status && (live.is_some() || kind.plural != "namespaces") {
-                put_or_remove(
-                    &mut object,
-                    "status",
-                    live.as_ref().and_then(|it| it.get("status").cloned()),
-                );
+            } else if let Some(live) = live.as_deref().filter(|_| kind.status) {
+                put_or_remove(&mut object, "status", live.get("status").cloned());
             }
+        }
+        if let Some(schema) = self.schemas.get(kind.plural) {
+            add_defaults(&mut object, schema);
         }
         self.system_fields(kind, live.as_deref(), &mut object, &write);
         if live.is_some() && !write.is_raw {
             no_new_finalizers(kind, key, before, &object)?;
         }
-        let owners = match write.owners {
-            Some(owners) => owners,
-            None => owners_after(kind, before, &object, write.manager, write.now),
+        let replicas = object.pointer("/spec/replicas").and_then(Value::as_i64);
+        if let Some(replicas) =
+            replicas.filter(|it| *it < 0 && kind.scale && !kind.custom && !write.is_raw)
+        {
+            let text = format!("Invalid value: {replicas}: must be greater than or equal to 0");
+            let field = "spec.replicas";
+            return Err(Refusal::invalid(
+                kind,
+                &key.name,
+                field,
+                "FieldValueInvalid",
+                &text,
+            ));
+        }
+        if kind.status && !kind.custom && object.get("status").is_none() {
+            object["status"] = json!({});
+        }
+        let owners = match &write.owners {
+            Some(owners) => owners.clone(),
+            None => owners_after(kind, before, &object, &write),
         };
         let old_owners = Owners::of(before);
         if let Some(live) = &live
@@ -532,8 +578,14 @@ impl Store {
         };
         let at_once = before.pointer("/metadata/deletionGracePeriodSeconds") == Some(&json!(0));
         if at_once && is_done(&object) && key.plural != "namespaces" {
-            self.store(key, object.clone(), write.now);
-            return Ok(self.remove(key, write.now).unwrap_or_default());
+            // It goes as it is stored, and is answered as it would have become.
+            set(
+                &mut object,
+                "/metadata/resourceVersion",
+                text(before, "/metadata/resourceVersion").into(),
+            );
+            self.remove(key, write.now);
+            return Ok(Arc::new(object));
         }
         Ok(self.store(key, object, write.now))
     }
@@ -658,6 +710,7 @@ impl<'a> Write<'a> {
                 sub: call.sub.clone(),
             },
             owners: None,
+            verb: call.verb,
             sub: &call.sub,
             is_raw: false,
             now,
@@ -675,28 +728,42 @@ fn preconditions(
 ) -> Result<(), Refusal> {
     let uid = text(object, "/metadata/uid");
     let live_uid = text(live, "/metadata/uid");
-    if !uid.is_empty() && uid != live_uid {
-        let why = format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {live_uid}"
-        );
-        return Err(Refusal::conflict(kind, &key.name, &why));
-    }
     let version = text(object, "/metadata/resourceVersion");
-    if version.is_empty() && !kind.unconditional && write.owners.is_none() {
-        let text = "Invalid value: 0: must be specified for an update";
-        let field = "metadata.resourceVersion";
-        return Err(Refusal::invalid(
-            kind,
-            &key.name,
-            field,
-            "FieldValueInvalid",
-            text,
-        ));
+    if !uid.is_empty() && uid != live_uid {
+        return Err(match write.verb {
+            Verb::Update => {
+                let Key {
+                    plural,
+                    namespace,
+                    name,
+                } = key;
+                let why = format!(
+                    "StorageError: invalid object, Code: 4, Key: /registry/{plural}/{namespace}/{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {live_uid}"
+                );
+                Refusal::conflict(kind, &key.name, &why)
+            }
+            _ => {
+                let text = format!("Invalid value: {uid:?}: field is immutable");
+                invalid_metadata(kind, key, "uid", "FieldValueInvalid", &text)
+            }
+        });
+    }
+    if version.is_empty() && !kind.unconditional && write.verb == Verb::Update {
+        return Err(Refusal::unversioned(kind, &key.name));
     }
     if !version.is_empty() && version != text(live, "/metadata/resourceVersion") {
         return Err(Refusal::conflict(kind, &key.name, MODIFIED));
     }
     Ok(())
+}
+
+/// The refusal of a field of the metadata, of which the API server gives the cause twice.
+fn invalid_metadata(kind: &Kind, key: &Key, field: &str, reason: &str, text: &str) -> Refusal {
+    let field = format!("metadata.{field}");
+    let mut refusal = Refusal::invalid(kind, &key.name, &field, reason, text);
+    let cause = refusal.details["causes"][0].clone();
+    refusal.details["causes"] = json!([cause, cause]);
+    refusal
 }
 
 fn no_new_finalizers(kind: &Kind, key: &Key, live: &Value, object: &Value) -> Result<(), Refusal> {
@@ -710,11 +777,10 @@ fn no_new_finalizers(kind: &Kind, key: &Key, live: &Value, object: &Value) -> Re
         "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
         added.join(", ")
     );
-    let field = "metadata.finalizers";
-    Err(Refusal::invalid(
+    Err(invalid_metadata(
         kind,
-        &key.name,
-        field,
+        key,
+        "finalizers",
         "FieldValueForbidden",
         &text,
     ))
@@ -756,20 +822,27 @@ fn raises_generation(kind: &Kind, before: &Value, after: &Value) -> bool {
 }
 
 /// The owners after a write that is no apply.
-fn owners_after(
-    kind: &Kind,
-    before: &Value,
-    after: &Value,
-    writer: Manager,
-    now: Timestamp,
-) -> Owners {
-    let difference = difference(kind, before, after);
+fn owners_after(kind: &Kind, before: &Value, after: &Value, write: &Write<'_>) -> Owners {
+    let mut difference = difference(kind, before, after);
+    if kind.status && write.sub.is_empty() && !write.is_raw {
+        let is_status = |path: &[String]| path.first().is_some_and(|it| it == "f:status");
+        difference.changed.retain(|path| !is_status(path));
+    }
     let mut owners = Owners::of(before);
+    if write.sub == "scale" {
+        // A Scale of zero lacks the field; what nobody owns is not owned through it either.
+        let replicas = ["f:spec".to_owned(), "f:replicas".to_owned()].to_vec();
+        let is_zero = after.pointer("/spec/replicas") == Some(&json!(0));
+        let is_owned = owners.all().contains(&replicas);
+        if (is_zero || !is_owned) && difference.changed.remove(&replicas) {
+            difference.removed.insert(replicas);
+        }
+    }
     owners.yield_to(&difference);
     if !difference.changed.is_empty() {
-        let (fields, at) = owners.0.entry(writer).or_default();
+        let (fields, at) = owners.0.entry(write.manager.clone()).or_default();
         fields.extend(difference.changed);
-        *at = time(now);
+        *at = time(write.now);
     }
     owners
 }
@@ -866,6 +939,29 @@ fn json_patched(object: &mut Value, patch: &Value) -> Result<(), Refusal> {
             ..Refusal::new(422, text)
         }
     })
+}
+
+/// Adds what a schema says that is there unless told otherwise.
+fn add_defaults(value: &mut Value, schema: &Value) {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    match value {
+        Value::Object(fields) => {
+            for (name, schema) in properties.into_iter().flatten() {
+                if let Some(default) = schema.get("default") {
+                    fields.entry(name).or_insert_with(|| default.clone());
+                }
+                if let Some(field) = fields.get_mut(name) {
+                    add_defaults(field, schema);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(schema) = schema.get("items") {
+                items.iter_mut().for_each(|item| add_defaults(item, schema));
+            }
+        }
+        _ => {}
+    }
 }
 
 fn grace(kind: &Kind, call: &Call, live: &Value) -> i64 {

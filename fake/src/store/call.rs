@@ -1,14 +1,14 @@
 //! A request, as an API server understands it.
 
-use crate::refusal::Refusal;
+use crate::{kinds::Kind, refusal::Refusal};
 use http::{Method, header, request::Parts};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fmt;
 
 /// The content types of patches.
 const PATCHES: [(&str, Verb); 3] = [
-    ("application/merge-patch+json", Verb::Patch(Patch::Merge)),
     ("application/json-patch+json", Verb::Patch(Patch::Json)),
+    ("application/merge-patch+json", Verb::Patch(Patch::Merge)),
     ("application/apply-patch+yaml", Verb::Patch(Patch::Apply)),
 ];
 
@@ -90,7 +90,7 @@ pub struct Call {
 impl Call {
     /// A call of an object, without a body.
     pub fn new(verb: Verb, key: &super::Key) -> Self {
-        let kind = crate::kinds::Kind::find(&key.plural);
+        let kind = Kind::find(&key.plural);
         Self {
             verb,
             plural: key.plural.clone(),
@@ -139,6 +139,16 @@ impl Call {
             return Ok(call);
         }
         call.verb = call.verb_of(&head.method, header(header::CONTENT_TYPE))?;
+        if call.verb == Verb::Patch(Patch::Apply) && call.parameter("fieldManager").is_none() {
+            let text = "Required value: is required for apply patch";
+            let message = format!("PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: {text}");
+            return Err(Refusal {
+                details: json!({"group": "meta.k8s.io", "kind": "PatchOptions", "causes": [
+                    {"reason": "FieldValueRequired", "message": text, "field": "fieldManager"},
+                ]}),
+                ..Refusal::new(422, message)
+            });
+        }
         if !body.is_empty() {
             call.body = serde_json::from_slice(body)
                 .map_err(|error| Refusal::new(400, format!("the body cannot be read: {error}")))?;
@@ -177,9 +187,18 @@ impl Call {
     fn verb_of(&self, method: &Method, content_type: Option<&str>) -> Result<Verb, Refusal> {
         let content_type = content_type.unwrap_or("application/json");
         let content_type = content_type.split(';').next().unwrap_or_default();
-        let unsupported = |accepted: &str| {
-            let text = "the body of the request was in an unknown format - accepted media types";
-            Refusal::new(415, format!("{text} include: {accepted}"))
+        let is_custom = Kind::find(&self.plural).is_some_and(|kind| kind.custom);
+        let unsupported = || match is_custom {
+            true => {
+                let accepted = PATCHES.map(|(name, _)| name).join(", ");
+                let text =
+                    "the body of the request was in an unknown format - accepted media types";
+                Refusal::new(415, format!("{text} include: {accepted}"))
+            }
+            false => Refusal {
+                details: json!({}),
+                ..Refusal::new(415, "415: Unsupported Media Type")
+            },
         };
         Ok(match (method.as_str(), self.name.is_empty()) {
             ("GET", true) if self.is("watch") => Verb::Watch,
@@ -188,20 +207,14 @@ impl Call {
             ("DELETE", false) => Verb::Delete,
             ("PATCH", false) => {
                 let known = PATCHES.iter().find(|(name, _)| *name == content_type);
-                let accepted = PATCHES.map(|(name, _)| name).join(", ");
-                known.ok_or_else(|| unsupported(&accepted))?.1
+                known.ok_or_else(unsupported)?.1
             }
             ("POST", true) | ("PUT", false) if content_type != "application/json" => {
-                return Err(unsupported("application/json"));
+                return Err(unsupported());
             }
             ("POST", true) => Verb::Create,
             ("PUT", false) => Verb::Update,
-            _ => {
-                return Err(Refusal {
-                    reason: "",
-                    ..Refusal::new(405, "405: Method Not Allowed")
-                });
-            }
+            _ => return Err(Refusal::unknown(405)),
         })
     }
 

@@ -43,8 +43,17 @@ fn list(path: &[Step]) -> List {
 fn is_whole(path: &[Step]) -> bool {
     matches!(
         path.last().map(String::as_str),
-        Some("f:selector" | "f:labelSelector" | "f:nodeSelector" | "f:clusterSelector")
-    ) || path.last().is_some_and(|step| step.starts_with("v:"))
+        Some(
+            "f:selector"
+                | "f:labelSelector"
+                | "f:nodeSelector"
+                | "f:clusterSelector"
+                | "f:regarding"
+        )
+    ) || path
+        .iter()
+        .nth_back(1)
+        .is_some_and(|step| step == "f:ownerReferences")
 }
 
 /// The parts of a value, each with the step to it, if they are owned by themselves.
@@ -145,7 +154,13 @@ fn is_struct(path: &[Step]) -> bool {
     matches!(
         path.last().map(String::as_str),
         Some(
-            "f:spec" | "f:status" | "f:strategy" | "f:template" | "f:metadata" | "f:updateStrategy"
+            "f:spec"
+                | "f:status"
+                | "f:strategy"
+                | "f:template"
+                | "f:metadata"
+                | "f:updateStrategy"
+                | "f:containers"
         )
     )
 }
@@ -182,6 +197,8 @@ pub(super) fn without_system(mut fields: Fields, is_custom: bool) -> Fields {
     }
     fields.retain(|path| match path.first().map(String::as_str) {
         None | Some("f:kind" | "f:apiVersion") => false,
+        // Of a namespace.
+        Some("f:spec") => path.get(1).is_none_or(|it| it != "f:finalizers"),
         Some("f:metadata") => path.get(1).is_some_and(|it| !SYSTEM.contains(&it.as_str())),
         _ => true,
     });

@@ -2,7 +2,7 @@
 
 use super::{Call, Change, Key, Refusal, Select, Store, only_metadata, set};
 use crate::kinds::Kind;
-use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD};
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 use std::{ops::Bound, sync::Arc};
 
@@ -93,19 +93,19 @@ impl Store {
     pub(super) fn list(&self, kind: &Kind, call: &Call) -> Result<Value, Refusal> {
         let select = Select::of(call)?;
         let token = call.parameter("continue").filter(|token| !token.is_empty());
-        let token = token.map(read_token).transpose()?;
+        let token = token.map(|token| read_token(call, token)).transpose()?;
         let (past, start) = match token {
-            Some((0, start)) => (None, Some(start)),
-            Some((revision, start)) if revision < self.compacted => {
-                let mut refusal = Refusal::new(410, EXPIRED);
-                refusal.resume = Some(token_of(0, &start));
-                return Err(refusal);
+            Some((Some(revision), start)) if revision < self.compacted => {
+                return Err(Refusal {
+                    resume: Some(token_of(None, call, &start)),
+                    ..Refusal::new(410, EXPIRED)
+                });
             }
-            Some((revision, start)) => (Some(self.at(revision)), Some(start)),
+            Some((revision, start)) => (revision.map(|it| self.at(it)), Some(start)),
             None => (None, None),
         };
         let of = past.as_ref().unwrap_or(self);
-        if token_is_absent(call) && call.revision() > self.revision {
+        if start.is_none() && call.revision() > self.revision {
             return Err(too_new(call.revision(), self.revision));
         }
         let limit = call
@@ -126,7 +126,7 @@ impl Store {
         {
             found.truncate(limit);
             if let Some((last, _)) = found.last() {
-                metadata["continue"] = token_of(of.revision, last).into();
+                metadata["continue"] = token_of(Some(of.revision), call, last).into();
             }
             if select.is_everything() {
                 metadata["remainingItemCount"] = rest.into();
@@ -158,10 +158,6 @@ impl Store {
             "items": items,
         }))
     }
-}
-
-fn token_is_absent(call: &Call) -> bool {
-    call.parameter("continue").is_none_or(str::is_empty)
 }
 
 fn too_new(asked: u64, now: u64) -> Refusal {
@@ -198,24 +194,30 @@ fn event(change: &Change, select: &Select) -> Option<Event> {
     })
 }
 
-/// The token to go on with after an object; of revision 0 if it may be with what is there by then.
-fn token_of(revision: u64, last: &Key) -> String {
-    let start = format!("{}\0{}\0{}", last.plural, last.namespace, last.name);
+/// The token to go on with after an object; without a revision if it may be with what is there by then.
+fn token_of(revision: Option<u64>, call: &Call, last: &Key) -> String {
+    let namespace = match &*call.namespace {
+        "" if !last.namespace.is_empty() => format!("{}/", last.namespace),
+        _ => String::new(),
+    };
+    let start = format!("{namespace}{}\0", last.name);
+    let revision = revision.map_or(json!(-1), Value::from);
     let token = json!({"v": "meta.k8s.io/v1", "rv": revision, "start": start});
-    BASE64_STANDARD_NO_PAD.encode(token.to_string())
+    BASE64_URL_SAFE_NO_PAD.encode(token.to_string())
 }
 
-fn read_token(token: &str) -> Result<(u64, Key), Refusal> {
+/// The revision and the last object of a token.
+fn read_token(call: &Call, token: &str) -> Result<(Option<u64>, Key), Refusal> {
     let read = || {
-        let token = BASE64_STANDARD_NO_PAD
+        let token = BASE64_URL_SAFE_NO_PAD
             .decode(token.trim_end_matches('='))
             .ok()?;
         let token: Value = serde_json::from_slice(&token).ok()?;
-        let revision = token.get("rv")?.as_u64()?;
-        let start = token.get("start")?.as_str()?;
-        let mut parts = start.split('\0');
-        let key = Key::new(parts.next()?, parts.next()?, parts.next()?);
-        Some((revision, key))
+        let start = token.get("start")?.as_str()?.trim_end_matches('\0');
+        let (namespace, name) = start.split_once('/').unwrap_or((&call.namespace, start));
+        let key = Key::new(&call.plural, namespace, name);
+        Some((token.get("rv")?.as_u64(), key))
     };
-    read().ok_or_else(|| Refusal::new(400, "continue key is not valid"))
+    let invalid = "invalid continue token: continue key is not valid";
+    read().ok_or_else(|| Refusal::new(400, invalid))
 }

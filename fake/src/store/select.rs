@@ -38,7 +38,8 @@ impl Select {
     ///
     /// If it selects by a field that cannot be selected by.
     pub fn of(call: &Call) -> Result<Self, Refusal> {
-        let known = Kind::find(&call.plural).map_or(&[][..], |kind| kind.fields);
+        let kind = Kind::find(&call.plural);
+        let known = kind.map_or(&[][..], |kind| kind.fields);
         let mut fields = Vec::new();
         let wanted = call.parameter("fieldSelector").unwrap_or_default();
         for part in wanted.split(',').filter(|part| !part.is_empty()) {
@@ -49,7 +50,12 @@ impl Select {
             };
             if !["metadata.name", "metadata.namespace"].contains(&field) && !known.contains(&field)
             {
-                let message = format!("field label not supported: {field}");
+                let message = match kind.is_some_and(|kind| kind.custom || !known.is_empty()) {
+                    true => format!("field label not supported: {field}"),
+                    false => format!(
+                        "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+                    ),
+                };
                 return Err(Refusal::new(400, message));
             }
             let pointer = format!("/{}", field.replace('.', "/"));
