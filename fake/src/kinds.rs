@@ -80,10 +80,16 @@ impl Kind {
                 object["status"]["phase"] = "Pending".into();
                 object["status"]["qosClass"] = "BestEffort".into();
             }
-            _ if self.scale && !self.custom && missing(object, "/spec/replicas") => {
-                object["spec"]["replicas"] = 1.into();
+            "statefulsets" if missing(object, "/status") => {
+                object["status"] = json!({"replicas": 0, "availableReplicas": 0});
+            }
+            "replicasets" if missing(object, "/status") => {
+                object["status"] = json!({"replicas": 0});
             }
             _ => {}
+        }
+        if self.scale && !self.custom && missing(object, "/spec/replicas") {
+            object["spec"]["replicas"] = 1.into();
         }
     }
 }

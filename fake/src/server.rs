@@ -32,7 +32,7 @@ use tokio::{
 };
 
 /// The name of everybody in refusals.
-const USER: &str = "dependency-watchdog";
+const USER: &str = "system:serviceaccount:garden:dwd-prober";
 /// How the API server is asked for rights.
 const REVIEWS: &str = "selfsubjectaccessreviews";
 

@@ -418,16 +418,16 @@ impl Store {
             "/metadata/deletionTimestamp",
             time(now + seconds).into(),
         );
-        set(
-            &mut object,
-            "/metadata/deletionGracePeriodSeconds",
-            grace.into(),
-        );
+        match kind.plural {
+            "namespaces" => set(&mut object, "/status/phase", "Terminating".into()),
+            _ => set(
+                &mut object,
+                "/metadata/deletionGracePeriodSeconds",
+                grace.into(),
+            ),
+        }
         if let Some(generation) = live.pointer("/metadata/generation").and_then(Value::as_i64) {
             set(&mut object, "/metadata/generation", (generation + 1).into());
-        }
-        if kind.plural == "namespaces" {
-            set(&mut object, "/status/phase", "Terminating".into());
         }
         let written = self.store(&key, object, now);
         Ok((200, shown(call, &written)))
@@ -842,7 +842,11 @@ fn owners_after(kind: &Kind, before: &Value, after: &Value, write: &Write<'_>) -
     if !difference.changed.is_empty() {
         let (fields, at) = owners.0.entry(write.manager.clone()).or_default();
         fields.extend(difference.changed);
-        *at = time(write.now);
+        // What is written through a Scale has no time.
+        *at = match write.sub {
+            "scale" => String::new(),
+            _ => time(write.now),
+        };
     }
     owners
 }
@@ -986,9 +990,14 @@ fn workload_status(object: &Value) -> Value {
         .and_then(Value::as_i64)
         .unwrap_or(1);
     let mut status = json!({"observedGeneration": object.pointer("/metadata/generation")});
-    if replicas > 0 {
-        status["replicas"] = replicas.into();
-        status["readyReplicas"] = replicas.into();
+    let always = match text(object, "/kind") {
+        "StatefulSet" => &["replicas", "availableReplicas"][..],
+        _ => &[],
+    };
+    for field in ["replicas", "readyReplicas", "availableReplicas"] {
+        if replicas > 0 || always.contains(&field) {
+            status[field] = replicas.into();
+        }
     }
     status
 }

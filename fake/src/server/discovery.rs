@@ -59,26 +59,25 @@ fn resources(store: &Store, asked: &str) -> Option<Value> {
 }
 
 fn of_kind(store: &Store, kind: &Kind, version: &str) -> Vec<Value> {
-    let resource = |name: String, of: &str, verbs: &[&str]| {
+    let part = |name: &str, of: &str| {
         json!({
-            "name": name, "singularName": kind.kind.to_lowercase(), "namespaced": kind.namespaced,
-            "kind": of, "verbs": verbs,
+            "name": format!("{}/{name}", kind.plural), "singularName": "", "kind": of,
+            "namespaced": kind.namespaced, "verbs": ["get", "patch", "update"],
         })
     };
-    let all = [
-        "create", "delete", "get", "list", "patch", "update", "watch",
-    ];
-    let part = ["get", "patch", "update"];
-    let mut found = vec![resource(kind.plural.to_owned(), kind.kind, &all)];
+    let mut found = vec![json!({
+        "name": kind.plural, "singularName": kind.kind.to_lowercase(), "kind": kind.kind,
+        "namespaced": kind.namespaced,
+        "verbs": ["delete", "get", "list", "patch", "create", "update", "watch"],
+    })];
     if kind.status {
-        found.push(resource(
-            format!("{}/status", kind.plural),
-            kind.kind,
-            &part,
-        ));
+        found.push(part("status", kind.kind));
     }
     if store.scales(kind, version) {
-        found.push(resource(format!("{}/scale", kind.plural), "Scale", &part));
+        let mut scale = part("scale", "Scale");
+        scale["group"] = "autoscaling".into();
+        scale["version"] = "v1".into();
+        found.push(scale);
     }
     found
 }

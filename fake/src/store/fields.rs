@@ -355,9 +355,12 @@ impl Owners {
             let mut entry = json!({
                 "manager": manager.name,
                 "operation": if manager.is_apply { "Apply" } else { "Update" },
-                "apiVersion": manager.api_version, "time": time, "fieldsType": "FieldsV1",
+                "apiVersion": manager.api_version, "fieldsType": "FieldsV1",
                 "fieldsV1": written(fields),
             });
+            if !time.is_empty() {
+                entry["time"] = time.clone().into();
+            }
             if !manager.sub.is_empty() {
                 entry["subresource"] = manager.sub.clone().into();
             }
