@@ -33,6 +33,9 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
+/// The least time that passes.
+const MOMENT: Duration = Duration::from_millis(1);
+
 /// Whoever shuts the protector down learns what its last request did.
 #[test]
 fn what_is_under_way_at_the_end_is_not_forgotten() {
@@ -808,13 +811,20 @@ fn whoever_is_shut_down_waits_for_no_turn() {
     });
 }
 
-/// A seed whose next turn is due soon, by the real clock; meanwhile the test's clock stands.
+/// A seed whose next turn is due soon.
 fn scarce(stage: &Stage) -> Seed {
     let budget = Budget {
         qps: 200.0,
         burst: NonZeroU32::MIN,
     };
     Seed::new(stage.seed.unlimited().client().clone(), budget)
+}
+
+/// Lets time pass until the seed has seen such a request.
+async fn until_asked(stage: &Stage, what: &str) {
+    while !stage.seed.briefs().iter().any(|call| call == what) {
+        sleep(MOMENT).await;
+    }
 }
 
 /// Stands first among those who are not urgent: none of them is served before this is dropped.
@@ -840,7 +850,7 @@ async fn next_asked(stage: &Stage, held_up: BoxFuture<'static, ()>) -> String {
         if let Some(call) = stage.seed.calls().first() {
             return format!("{} in {}", call.brief(), call.namespace);
         }
-        yield_now().await;
+        sleep(MOMENT).await;
     }
 }
 
@@ -925,7 +935,7 @@ fn whoever_acts_goes_before_all_who_wait_for_an_effect() {
         (Aim::Restore, Protection::Active),
     ] {
         run(async move {
-            let mut stage = Stage::new(&[info("Deployment", "first", 0)]);
+            let stage = Stage::new(&[info("Deployment", "first", 0)]);
             stage.seed.follow("first", false);
             let seed = scarce(&stage);
             let _waiting = acting(&stage, &seed, "waits", aim, before);
@@ -937,7 +947,7 @@ fn whoever_acts_goes_before_all_who_wait_for_an_effect() {
                         object["spec"]["replicas"] = json!(0);
                     });
             }
-            stage.until_asked("PATCH deployments/first").await;
+            until_asked(&stage, "PATCH deployments/first").await;
             let held_up = hold_up(&seed).await;
             // The effect is looked for.
             sleep(Duration::from_secs(2)).await;
@@ -961,7 +971,7 @@ fn whoever_only_looked_and_finds_something_to_do_does_it_first() {
         (Aim::Protect, Protection::Active, 5),
     ] {
         run(async move {
-            let mut stage = Stage::new(&[info("Deployment", "first", 0)]);
+            let stage = Stage::new(&[info("Deployment", "first", 0)]);
             let seed = scarce(&stage);
             let release = stage.seed.hold(|call| call.namespace == "finds");
             let _finding = acting(&stage, &seed, "finds", aim, before);
@@ -971,7 +981,7 @@ fn whoever_only_looked_and_finds_something_to_do_does_it_first() {
                     object["metadata"]["annotations"] = json!({MARK: "", RECORD: "3"});
                     object["spec"]["replicas"] = json!(replicas);
                 });
-            stage.until_asked("GET deployments/first").await;
+            until_asked(&stage, "GET deployments/first").await;
             let held_up = hold_up(&seed).await;
             let _looking = acting(&stage, &seed, "looks", Aim::Look, Protection::None);
             stage.seed.forget_calls();

@@ -6,7 +6,6 @@
 //! - A read is recorded once between two writes to its object: the number of polls depends on when
 //!   sockets answer.
 //! - Times, UIDs, resourceVersions and ports are left out: [`is_volatile`], [`masked`], [`spoken`].
-//! - Clusters whose requests wait for the real clock are left out: [`BY_THE_REAL_CLOCK`].
 
 mod page;
 mod status;
@@ -45,9 +44,6 @@ const RECORDED: [&str; 7] = [
 ];
 /// The only test of these binaries with random input.
 const RANDOM: &str = "nothing_is_lost_whatever_happens";
-/// Clusters of tests with a rate limiter, which goes by the real clock: the end of the test finds
-/// them at any point.
-const BY_THE_REAL_CLOCK: [&str; 5] = ["acts", "finds", "lacks", "looks", "waits"];
 /// The seed of all jitter in a recorded run. Any number serves.
 const SEED: u64 = 1;
 /// The prefix of the operator's annotations and finalizers, and its short form.
@@ -144,9 +140,7 @@ impl Recording {
 
     /// Records a request and its result.
     pub(super) fn request(call: &Call, result: String) {
-        if !BY_THE_REAL_CLOCK.contains(&&*call.namespace) {
-            record(|run| run.requests.push((call.clone(), result)));
-        }
+        record(|run| run.requests.push((call.clone(), result)));
     }
 }
 
@@ -362,10 +356,8 @@ impl<S: Subscriber> Layer<S> for Log {
         let Line { about, text } = line;
         let known = event.metadata();
         let target = known.target().replace("dependency_watchdog::", "");
-        if !BY_THE_REAL_CLOCK.iter().any(|name| about.ends_with(name)) {
-            let line = format!("{} {target}:{text}", known.level());
-            record(|run| run.log.push((about, line)));
-        }
+        let line = format!("{} {target}:{text}", known.level());
+        record(|run| run.log.push((about, line)));
     }
 }
 
