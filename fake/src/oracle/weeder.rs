@@ -1,8 +1,11 @@
 //! What must hold of each pod that a weeder deletes: docs/invariants.md says why.
 
+mod missed;
 mod pod;
 mod policy;
 mod service;
+
+pub use self::missed::Span;
 
 use self::{pod::Pod, policy::Policy};
 use crate::{

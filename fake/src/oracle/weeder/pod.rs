@@ -30,10 +30,18 @@ impl<'a> Pod<'a> {
 
     /// Whether a controller replaces it, for which a pod that is deleted has not failed.
     pub(super) fn comes_back(self) -> bool {
+        let owner = self.owner();
+        owner.is_some_and(|it| it["kind"] != "Job" && it["kind"] != "Node")
+    }
+
+    /// The UID of its controller.
+    pub(super) fn controller(self) -> Option<&'a str> {
+        self.owner()?["uid"].as_str()
+    }
+
+    fn owner(self) -> Option<&'a Value> {
         let owners = self.0["metadata"]["ownerReferences"].as_array();
-        let mut owners = owners.into_iter().flatten();
-        let controller = owners.find(|it| it["controller"] == true);
-        controller.is_some_and(|it| it["kind"] != "Job" && it["kind"] != "Node")
+        owners?.iter().find(|it| it["controller"] == true)
     }
 }
 

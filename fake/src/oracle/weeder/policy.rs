@@ -25,9 +25,7 @@ impl<'a> Policy<'a> {
 
     /// Whether it is about a service.
     pub(super) fn names(self, service: &str) -> bool {
-        self.0["spec"]["servicesAndDependantSelectors"]
-            .get(service)
-            .is_some()
+        self.services().any(|it| it == service)
     }
 
     /// Whether it does in a namespace.
@@ -37,11 +35,19 @@ impl<'a> Policy<'a> {
         metadata["deletionTimestamp"].is_null() && matches(selector, &metadata["labels"])
     }
 
+    /// The services that it is about.
+    pub(super) fn services(self) -> impl Iterator<Item = &'a str> {
+        self.entries().map(|(service, _)| service.as_str())
+    }
+
+    fn entries(self) -> impl Iterator<Item = (&'a String, &'a Value)> {
+        let services = self.0["spec"]["servicesAndDependantSelectors"].as_object();
+        services.into_iter().flatten()
+    }
+
     /// The services that a pod needs by it.
     pub(super) fn claims(self, pod: Pod<'a>) -> impl Iterator<Item = &'a str> {
-        let services = self.0["spec"]["servicesAndDependantSelectors"].as_object();
-        let services = services.into_iter().flatten();
-        let claiming = services.filter(move |(_, it)| {
+        let claiming = self.entries().filter(move |(_, it)| {
             let selectors = it["podSelectors"].as_array().into_iter();
             selectors.flatten().any(|it| matches(it, pod.labels()))
         });

@@ -10,7 +10,7 @@ const SERVICE: &str = "kubernetes.io/service-name";
 const CHANGED: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
 /// A change of a slice.
-struct Slice<'a> {
+pub(super) struct Slice<'a> {
     key: &'a Key,
     at: Timestamp,
     revision: u64,
@@ -84,7 +84,7 @@ impl Seed<'_> {
     }
 
     /// All changes of the slices that a service has or had, in their order.
-    fn slices(&self, namespace: &str, service: &str) -> Vec<Slice<'_>> {
+    pub(super) fn slices(&self, namespace: &str, service: &str) -> Vec<Slice<'_>> {
         let is_its = |it: &&Value| it["metadata"]["labels"][SERVICE] == service;
         let keys = self.by_key.iter();
         let keys =
@@ -103,7 +103,7 @@ impl Seed<'_> {
 }
 
 /// From when to when a service was ready: as long as any of its slices was.
-fn ready(slices: &[Slice<'_>]) -> Vec<(Timestamp, Timestamp)> {
+pub(super) fn ready(slices: &[Slice<'_>]) -> Vec<(Timestamp, Timestamp)> {
     let mut spans: Vec<(Timestamp, Timestamp)> = Vec::new();
     let mut now = BTreeMap::new();
     for change in slices {

@@ -349,3 +349,105 @@ fn few_are_under_way_at_once() {
     deletions[1].until = second(111);
     assert!(broken(&store, &[], &deletions).is_empty());
 }
+
+/// The window is open from 100 s to 160 s, and the pod loops from the beginning.
+#[test]
+fn a_pod_that_loops_in_a_window_is_deleted_in_time() {
+    const WITHIN: SignedDuration = SignedDuration::from_secs(10);
+    let missed = |store: &Store, deletions: &[Deletion], calm: &[(i64, i64)]| {
+        let calm: Vec<Span> = calm
+            .iter()
+            .map(|(from, until)| (second(*from), second(*until)))
+            .collect();
+        let kinds = ["weedpolicies", "namespaces", "endpointslices", "pods"];
+        let history = kinds.iter().flat_map(|it| store.versions(it));
+        Seed::new(history, &[], LAG).missed(deletions, &calm, WITHIN)
+    };
+    let all = [(0, 1_000)];
+    let usual = store();
+    let found = missed(&usual, &[], &all);
+    assert!(
+        found.len() == 1 && found[0].contains("2027-01-15T08:01:50Z"),
+        "{found:?}"
+    );
+    assert!(missed(&usual, &[deletion(&usual, 110)], &all).is_empty());
+    assert_eq!(missed(&usual, &[deletion(&usual, 111)], &all).len(), 1);
+    // Of another pod of the controller, and of another controller.
+    let other = |controller: &str| {
+        let mut store = store();
+        let mut pod = store.get(&key("pods")).unwrap().clone();
+        pod["metadata"]["uid"] = json!("q");
+        pod["metadata"]["name"] = json!("other");
+        pod["metadata"]["ownerReferences"][0]["uid"] = json!(controller);
+        pod["status"] = json!({});
+        store.put(second(50), pod).unwrap();
+        let deletion = Deletion {
+            pod: "other".to_owned(),
+            uid: Some("q".to_owned()),
+            ..deletion(&store, 105)
+        };
+        missed(&store, &[deletion], &all).len()
+    };
+    assert_eq!((other("o"), other("another")), (0, 1));
+    // Not calm, or not calm for long enough.
+    for (calm, expected) in [
+        (&[][..], 0),
+        (&[(101, 1_000)], 0),
+        (&[(0, 109)], 0),
+        (&[(0, 110)], 1),
+        (&[(0, 102), (120, 200)], 0),
+        (&[(90, 115)], 1),
+    ] {
+        assert_eq!(missed(&usual, &[], calm).len(), expected, "{calm:?}");
+    }
+    let slice = |at, is_ready| (at, "endpointslices", "/endpoints", endpoints(is_ready));
+    let statuses = "/status/containerStatuses";
+    let looping = json!([{"name": "d", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]);
+    let suspended = "/spec/suspend";
+    for (settings, expected) in [
+        // Another version that loops as well.
+        (vec![(105, "pods", statuses, looping)], 1),
+        (vec![(105, "pods", statuses, json!([]))], 0),
+        (vec![(115, "pods", statuses, json!([]))], 1),
+        (
+            vec![(105, "pods", "/metadata/labels/role", json!("other"))],
+            1,
+        ),
+        (
+            vec![(105, "pods", "/metadata/labels/role", json!("etcd"))],
+            0,
+        ),
+        (
+            vec![(50, "pods", "/metadata/ownerReferences", owner("Job"))],
+            0,
+        ),
+        (vec![slice(105, false)], 0),
+        (vec![slice(105, false), slice(108, true)], 1),
+        (vec![(50, "weedpolicies", suspended, json!(true))], 0),
+        (vec![(105, "weedpolicies", suspended, json!(true))], 0),
+        (
+            vec![
+                (50, "weedpolicies", suspended, json!(true)),
+                (101, "weedpolicies", suspended, json!(false)),
+            ],
+            0,
+        ),
+        (
+            vec![(50, "weedpolicies", "/spec/watchDuration", json!("9s"))],
+            0,
+        ),
+        (vec![(50, "weedpolicies", "/status", json!({}))], 1),
+        (
+            vec![(50, "namespaces", "/metadata/labels/zone", json!("b"))],
+            0,
+        ),
+    ] {
+        let mut store = store();
+        let context = format!("{settings:?}");
+        for (at, plural, pointer, value) in settings {
+            set(&mut store, at, plural, pointer, value);
+        }
+        let found = missed(&store, &[], &all);
+        assert_eq!(found.len(), expected, "{context}: {found:?}");
+    }
+}
