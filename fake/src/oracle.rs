@@ -13,6 +13,7 @@ pub mod outages;
 pub mod plan;
 pub mod policy;
 pub mod rules;
+pub mod trouble;
 pub mod truth;
 pub mod versions;
 pub mod weeder;

@@ -46,6 +46,8 @@ pub struct Truth {
     cuts: Vec<Outage>,
     policies: Vec<Change<Policy>>,
     dead: BTreeMap<usize, Vec<Change<bool>>>,
+    /// Whose API server answers some of the reads otherwise than it should.
+    unread: BTreeMap<usize, Vec<Change<bool>>>,
     /// Whose API server takes no writes.
     refused: BTreeMap<usize, Vec<Change<bool>>>,
     let_go: BTreeMap<usize, Vec<Change<bool>>>,
@@ -91,6 +93,7 @@ impl Truth {
                 to: policy,
             }],
             dead: BTreeMap::new(),
+            unread: BTreeMap::new(),
             refused: BTreeMap::new(),
             let_go: BTreeMap::new(),
             counts: BTreeSet::new(),

@@ -13,6 +13,16 @@ const UNWRITTEN: Duration = Duration::from_secs(15);
 /// Somebody writes to each server so often.
 const WRITES: Duration = Duration::from_secs(2);
 
+impl Change<bool> {
+    fn at(at: Micros, to: bool) -> Self {
+        Self {
+            begun: at,
+            done: at,
+            to,
+        }
+    }
+}
+
 impl Truth {
     /// The kubelets of a shoot, to do to them what is done to the shoot's: to set clocks, replace or delete
     /// leases, or restore a backup.
@@ -27,12 +37,19 @@ impl Truth {
             Some(kubelets) => kubelets.accept_writes(at),
             None => {}
         }
-        let changes = self.refused.entry(shoot).or_default();
-        changes.push(Change {
-            begun: at,
-            done: at,
-            to,
-        });
+        self.refused
+            .entry(shoot)
+            .or_default()
+            .push(Change::at(at, to));
+    }
+
+    /// The API server of a shoot answers some of the reads otherwise than it should from then on, or none any
+    /// more.
+    pub fn unread(&mut self, shoot: usize, at: Micros, to: bool) {
+        self.unread
+            .entry(shoot)
+            .or_default()
+            .push(Change::at(at, to));
     }
 
     /// From then to then something about a shoot was such that an outage may be found later, as long as it takes

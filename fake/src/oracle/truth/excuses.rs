@@ -87,6 +87,7 @@ impl Truth {
             (Reason::Dead, &self.dead, HUNG + AFRESH),
             (Reason::LetGo, &self.let_go, super::SEEN + AFRESH),
             (Reason::Disturbed, &self.refused, AFRESH),
+            (Reason::Disturbed, &self.unread, HUNG + AFRESH),
         ] {
             let changes = changes.get(&shoot).map(Vec::as_slice).unwrap_or_default();
             for (at, change) in changes.iter().enumerate().filter(|(_, it)| it.to) {
