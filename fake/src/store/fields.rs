@@ -31,7 +31,6 @@ fn list(path: &[Step]) -> List {
         {
             List::Map(&["name"])
         }
-        "f:dependents" if at(1) == "f:status" => List::Map(&["name"]),
         "f:ports" if within("f:containers") => List::Map(&["containerPort", "protocol"]),
         "f:ports" if at(1) == "f:spec" => List::Map(&["port", "protocol"]),
         "f:volumeMounts" => List::Map(&["mountPath"]),

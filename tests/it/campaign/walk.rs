@@ -1,0 +1,227 @@
+//! Walks through whatever may happen to a seed, its shoots, its policy and the operator, in any order and at once. After
+//! each leg all is healed, and must come to be as people want it.
+
+mod act;
+mod rest;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use fake::{
+    farm::{Micros, Shoot, micros as length},
+    oracle::{
+        DEPENDENTS,
+        event::{Event, Hurt, Role},
+        judge,
+        leading::{Sent, terms, usurped},
+        plan::{Leg, Size, plan},
+        policy::Policy,
+        truth::Truth,
+        versions::{Version, names},
+    },
+    store::Key,
+};
+use fastrand::Rng;
+use serde_json::Value;
+
+use super::draw::{self, Draw};
+use crate::world::{Election, Operator, REPLICAS, World, in_virtual_time, micros};
+
+/// How many walks are carried out where not all of the campaign is.
+const WALKS: usize = 200;
+/// How long and wide a walk is. A seed that is started again comes in the first leg alone.
+const SIZE: Size = Size {
+    shoots: 3,
+    nodes: 5,
+    legs: 3,
+    rough: 2,
+    leg: Duration::from_secs(60),
+};
+/// Half of a real one's, so that twice as much happens.
+const LEASE: Duration = Duration::from_secs(20);
+/// One that was frozen, or whose seed was away, may find out so late that it does not lead any more.
+const EXCUSED: Duration = Duration::from_secs(45);
+
+#[test]
+fn walks() {
+    let draw = Draw::new("walks");
+    let seeds = match draw.again() {
+        Some(seed) => vec![seed.parse().expect("a walk is named by its number")],
+        None => draw.seeds(WALKS),
+    };
+    draw::all(&draw, seeds, |seed| {
+        fastrand::seed(*seed);
+        (seed.to_string(), in_virtual_time(walk(*seed)))
+    });
+}
+
+/// Carries out a walk. Returns what is broken.
+async fn walk(seed: u64) -> Vec<String> {
+    let mut walk = Walk::begin(seed);
+    let mut problems = Vec::new();
+    if let Err(problem) = walk.go(&plan(seed, SIZE)).await {
+        problems.push(problem);
+    }
+    // What is broken tells more than what did not come about for it.
+    problems.extend(walk.broken());
+    if !problems.is_empty() {
+        problems.extend(walk.journal);
+    }
+    problems
+}
+
+struct Walk {
+    world: World,
+    truth: Truth,
+    random: Rng,
+    /// Both processes of the operator, of which one leads.
+    both: [Operator; 2],
+    /// What the processes that have ended had sent.
+    sent: Vec<Sent>,
+    /// Until then it may lose the Lease.
+    excused: Micros,
+    /// How many replicas people want of each dependent.
+    wanted: BTreeMap<(usize, &'static str), i64>,
+    /// What makes up for what was done and is not yet over.
+    open: Vec<Event>,
+    /// Clusters that are deleted, to be created again.
+    removed: BTreeMap<usize, Value>,
+    tokens: usize,
+    /// What was done, for whoever reads of a failure.
+    journal: Vec<String>,
+    problems: Vec<String>,
+}
+
+impl Walk {
+    fn begin(seed: u64) -> Self {
+        let Size { shoots, nodes, .. } = SIZE;
+        let world = World::new(shoots, nodes, LEASE);
+        let period = LEASE / fake::farm::RENEWALS_PER_LEASE;
+        let mut truth = Truth::new(shoots, nodes, period, micros(), Policy::FIRST);
+        let mut wanted = BTreeMap::new();
+        for shoot in 0..shoots {
+            for (name, replicas) in REPLICAS {
+                truth.count(shoot, name, replicas);
+                wanted.insert((shoot, name), replicas);
+            }
+        }
+        world.put_policy(&Policy::FIRST.spec());
+        let both = [(); 2].map(|()| world.start(crate::world::Role::Prober, Election::Stands));
+        Self {
+            world,
+            truth,
+            random: Rng::with_seed(seed),
+            both,
+            sent: Vec::new(),
+            excused: micros(),
+            wanted,
+            open: Vec::new(),
+            removed: BTreeMap::new(),
+            tokens: 0,
+            journal: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    /// Goes all legs, with a rest before the first and after each.
+    async fn go(&mut self, legs: &[Leg]) -> Result<(), String> {
+        self.rest().await?;
+        for leg in legs {
+            for step in &leg.steps {
+                self.pass(step.after).await;
+                self.carry_out(&step.event).await?;
+            }
+            self.rest().await?;
+            self.drill(&leg.drill).await?;
+            // They recover while the next leg begins.
+            self.heal().await?;
+        }
+        self.rest().await
+    }
+
+    /// Lets time pass, and looks after the processes.
+    async fn pass(&mut self, time: Duration) {
+        self.world.pass(time).await;
+        for operator in &self.both {
+            for at in operator.losses() {
+                self.truth.deposed(at);
+                if at > self.excused {
+                    let problem = format!("{} lost the Lease", operator.identity());
+                    self.problems.push(problem);
+                }
+            }
+            if operator.has_ended() {
+                let problem = format!("{} has ended", operator.identity());
+                self.problems.push(problem);
+            }
+        }
+    }
+
+    /// For a while one that loses the Lease is not to blame.
+    fn excuse(&mut self) {
+        self.excused = micros() + length(EXCUSED);
+    }
+
+    /// Every version of the dependents.
+    fn history(&self) -> Vec<Version> {
+        let names = names(SIZE.shoots);
+        self.world.seed.store(|store, _| {
+            let changes = store.versions("deployments");
+            let seen = changes
+                .filter_map(|it| Version::of(it.after.as_deref()?, &names, it.at.as_microsecond()));
+            seen.collect()
+        })
+    }
+
+    /// All that is broken so far.
+    fn broken(&self) -> Vec<String> {
+        let mut broken = judge(&self.history(), &self.truth, micros());
+        let mut sent = self.sent.clone();
+        sent.extend(self.both.iter().flat_map(Operator::sent));
+        let lease = Key::new("leases", "garden", dependency_watchdog::prober::LEASE);
+        broken.extend(self.world.seed.store(|store, _| {
+            let versions = store.versions("leases").filter(|it| it.key == lease);
+            usurped(&sent, &terms(versions))
+        }));
+        broken.extend(self.problems.iter().cloned());
+        broken
+    }
+
+    /// Which of the two leads, once one does.
+    async fn leader(&self) -> Result<usize, String> {
+        let look = || {
+            let lease = self
+                .world
+                .get("leases", "garden", dependency_watchdog::prober::LEASE);
+            let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
+            let leads = self.both.iter().position(|it| it.identity() == holder);
+            leads.ok_or_else(|| format!("nobody leads, the Lease names {holder:?}"))
+        };
+        self.world.until(Duration::from_secs(60), look).await
+    }
+
+    fn shoot(&self, shoot: usize) -> &Shoot {
+        self.world.shoot(shoot)
+    }
+}
+
+/// The name of a dependent as it is known for good.
+fn known(name: &str) -> &'static str {
+    let known = DEPENDENTS.iter().find(|it| **it == name);
+    known.expect("it is one of the dependents")
+}
+
+/// Whether this is done to a process that then is not to blame for what it loses.
+fn is_excuse(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Hurt(Hurt::Freeze(_), _) | Event::Thaw | Event::RestartSeed
+    )
+}
+
+/// Which of the two, if `leader` leads.
+fn place(role: Role, leader: usize) -> usize {
+    match role {
+        Role::Leader => leader,
+        Role::Follower => 1 - leader,
+    }
+}

@@ -1,0 +1,303 @@
+//! The processes of the operator: each is a task that reaches the seed and the shoots through a gate.
+
+use std::{
+    num::NonZeroU32,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use dependency_watchdog::{
+    checks::{FeatureGates, Runner},
+    prober::{
+        self,
+        fleet::{self, Prober},
+        standby::Standby,
+    },
+    runtime::{
+        leader::{Elected, Elector, Ended, Times},
+        metrics::RequestMetrics,
+        names::Names,
+        seed::{Budget, Clients, Connections, Seed},
+    },
+    shoot::{Dial, Wire},
+    weeder::{
+        self,
+        run::{self, Weeder},
+    },
+};
+use fake::{
+    farm::Micros,
+    oracle::leading::{Sent, is_act},
+    server::Server,
+    store::Call,
+};
+use futures::StreamExt as _;
+use http_body_util::{BodyExt, BodyStream, StreamBody};
+use kube::Client;
+use tokio::task::{JoinHandle, spawn_local};
+use tokio_util::sync::CancellationToken;
+use tower::{Layer as _, service_fn, util::BoxCloneSyncService};
+
+use super::{
+    Shoots,
+    gate::{Gate, Gated},
+    micros,
+};
+
+/// The budget of ordinary requests.
+const QPS: f64 = 20.0;
+const BURST: u32 = 40;
+
+/// Which component runs in a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Prober,
+    Weeder,
+}
+
+/// How a process takes part in the election for the Lease of its component.
+#[derive(Clone, Copy, Debug)]
+pub enum Election {
+    /// It leads without asking.
+    None,
+    /// It stands again after each term, by the times of the flags' defaults.
+    Stands,
+}
+
+/// One process.
+pub struct Operator {
+    pub gate: Gate,
+    told: Told,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+/// What a process has shown of itself.
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<(String, Vec<Sent>, Vec<Micros>)>>);
+
+impl Told {
+    /// Notes what it sends, at which time it may not yet arrive.
+    fn sends(&self, call: &Call) {
+        let mut told = self.0.lock().unwrap();
+        if call.plural == "leases" {
+            let holder = call.body["spec"]["holderIdentity"].as_str();
+            // One that ends gives the Lease back.
+            if let Some(holder) = holder.filter(|it| !it.is_empty()) {
+                holder.clone_into(&mut told.0);
+            }
+        } else if is_act(call) {
+            let sent = Sent {
+                at: micros(),
+                by: told.0.clone(),
+                what: call.brief(),
+            };
+            told.1.push(sent);
+        }
+    }
+}
+
+impl Operator {
+    pub fn start(role: Role, election: Election, seed: &Server, shoots: &Shoots) -> Self {
+        let (gate, stop) = (Gate::default(), CancellationToken::new());
+        let told = Told::default();
+        let way = Way {
+            gate: gate.clone(),
+            told: told.clone(),
+            seed: seed.clone(),
+            shoots: shoots.clone(),
+        };
+        let task = match role {
+            Role::Prober => spawn_local(prober(way, election, stop.clone())),
+            Role::Weeder => spawn_local(weeder(way, election, stop.clone())),
+        };
+        Self {
+            gate,
+            told,
+            stop,
+            task,
+        }
+    }
+
+    /// Ends it between two steps of whatever it does, as SIGKILL would.
+    pub fn kill(self) {
+        self.gate.shut();
+        self.task.abort();
+    }
+
+    /// Asks it to end, and waits for that, as SIGTERM would. Returns what it has sent that only a leader may.
+    pub async fn end(self) -> Vec<Sent> {
+        self.stop.cancel();
+        self.task.await.unwrap();
+        self.told.0.lock().unwrap().1.clone()
+    }
+
+    /// As the Lease names it; empty before it has stood for election.
+    pub fn identity(&self) -> String {
+        self.told.0.lock().unwrap().0.clone()
+    }
+
+    /// What it has sent that only a leader may.
+    pub fn sent(&self) -> Vec<Sent> {
+        self.told.0.lock().unwrap().1.clone()
+    }
+
+    /// When it has lost the Lease since this was asked last.
+    pub fn losses(&self) -> Vec<Micros> {
+        std::mem::take(&mut self.told.0.lock().unwrap().2)
+    }
+
+    /// Whether it has ended by itself.
+    pub fn has_ended(&self) -> bool {
+        self.task.is_finished()
+    }
+}
+
+/// The way out of a process.
+#[derive(Clone)]
+struct Way {
+    gate: Gate,
+    told: Told,
+    seed: Server,
+    shoots: Shoots,
+}
+
+impl Way {
+    /// The seed within a budget, over connections of its own.
+    fn seed(&self, metrics: &RequestMetrics, qps: f64, burst: u32) -> Seed {
+        let burst = NonZeroU32::new(burst).unwrap();
+        Seed::new(self.clients(metrics), Budget { qps, burst })
+    }
+
+    fn clients(&self, metrics: &RequestMetrics) -> Clients {
+        let Self {
+            gate, told, seed, ..
+        } = self.clone();
+        let connections = Connections::new(move || {
+            let (gate, told, connection) = (gate.clone(), told.clone(), seed.connect());
+            BoxCloneSyncService::new(service_fn(
+                move |request: http::Request<kube::client::Body>| {
+                    let (gate, told, connection) = (gate.clone(), told.clone(), connection.clone());
+                    async move {
+                        let (head, body) = request.into_parts();
+                        let body = body.collect_bytes().await.map_err(std::io::Error::other)?;
+                        if let Ok(call) = Call::parse(&head, &body) {
+                            told.sends(&call);
+                        }
+                        gate.passes().await?;
+                        let answer = connection.call(http::Request::from_parts(head, body)).await;
+                        gate.passes().await?;
+                        let (head, body) = answer?.into_parts();
+                        let frames = BodyStream::new(body).then(move |frame| {
+                            let gate = gate.clone();
+                            async move {
+                                gate.passes().await?;
+                                frame
+                            }
+                        });
+                        Ok::<_, std::io::Error>(http::Response::from_parts(
+                            head,
+                            BodyExt::boxed_unsync(StreamBody::new(Box::pin(frames))),
+                        ))
+                    }
+                },
+            ))
+        });
+        Clients::new(connections, |connections| {
+            Client::new(metrics.layer(connections), "default")
+        })
+    }
+
+    /// A client for the election alone.
+    fn client(&self) -> Client {
+        let seed = Seed::unlimited(self.clients(&RequestMetrics::default()));
+        seed.client().clone()
+    }
+
+    fn dial(&self) -> Dial {
+        let Self { gate, shoots, .. } = self.clone();
+        Dial::by(move |uri| {
+            let (gate, shoots) = (gate.clone(), shoots.clone());
+            async move {
+                gate.passes().await?;
+                shoots.gate.passes().await?;
+                let stream = shoots.dial(uri.host().unwrap_or_default()).await?;
+                let stream = Gated(shoots.gate.clone(), stream);
+                Ok(Box::new(Gated(gate, stream)) as Box<dyn Wire>)
+            }
+        })
+    }
+}
+
+async fn prober(way: Way, election: Election, stop: CancellationToken) {
+    let (instruments, _registry) = prober::instruments::Instruments::new();
+    let requests = &instruments.common.requests;
+    let work = async |elected: Elected| {
+        let (term, standby) = match election {
+            Election::None => (elected.term().await, None),
+            Election::Stands => {
+                let standby = Standby::begin(way.seed(requests, QPS, BURST), false, &instruments);
+                let mut standby = standby.dialling(way.dial());
+                (standby.until(elected.term()).await, Some(standby))
+            }
+        };
+        let [seed, scale, exec] = [(QPS, BURST), (200.0, 400), (50.0, 100)].map(|(qps, burst)| {
+            way.seed(requests, qps, burst)
+                .led_by(term.leadership.clone())
+        });
+        let (gates, counted) = (FeatureGates::default(), instruments.checks.clone());
+        let prober = Prober {
+            seed: seed.few_at_once(),
+            scale,
+            dry_run: false,
+            checks: Runner::new(exec, gates, counted, Names::default()),
+            dial: way.dial(),
+            instruments: instruments.clone(),
+        };
+        fleet::lead(prober, standby, term.stop).await;
+        instruments.stand_by();
+    };
+    lead(&way, election, prober::LEASE, &stop, work).await;
+}
+
+async fn weeder(way: Way, election: Election, stop: CancellationToken) {
+    let (instruments, _registry) = weeder::instruments::Instruments::new();
+    let work = async |elected: Elected| {
+        let term = elected.term().await;
+        let seed = way.seed(&instruments.common.requests, QPS, BURST);
+        let weeder = Weeder {
+            dry_run: false,
+            seed: seed.led_by(term.leadership).few_at_once(),
+            instruments: instruments.clone(),
+        };
+        run::run(weeder, term.stop).await;
+        instruments.stand_by();
+    };
+    lead(&way, election, weeder::LEASE, &stop, work).await;
+}
+
+/// Works in one term after the other, as the commands do.
+async fn lead(
+    way: &Way,
+    election: Election,
+    lease: &str,
+    stop: &CancellationToken,
+    work: impl AsyncFn(Elected),
+) {
+    if matches!(election, Election::None) {
+        return work(Elected::unopposed(stop.clone())).await;
+    }
+    let times = [15, 10, 2].map(Duration::from_secs);
+    let times = Times::new(times[0], times[1], times[2]).unwrap();
+    let mut elector = Elector::new(way.client(), "garden", lease, times);
+    loop {
+        match elector
+            .stand(stop, async |elected| work(elected).await)
+            .await
+            .unwrap()
+        {
+            Ended::Lost(_) => way.told.0.lock().unwrap().2.push(micros()),
+            Ended::Stopped | Ended::Done(()) => return,
+        }
+    }
+}
