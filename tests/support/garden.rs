@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use dependency_watchdog::{
     runtime::seed,
+    util::now::wall,
     weeder::{
         instruments::Instruments,
         run::{self, Weeder},
         slice::CHANGED_ANNOTATION,
     },
 };
-use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -165,7 +165,7 @@ pub fn put_slice(seed: &Seed, namespace: &str, service: &str, ready: bool) {
         "metadata": {
             "name": format!("{service}-1"), "namespace": namespace,
             "labels": {"kubernetes.io/service-name": service},
-            "annotations": {CHANGED_ANNOTATION: Timestamp::now()},
+            "annotations": {CHANGED_ANNOTATION: wall()},
         },
         "addressType": "IPv4",
         "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": ready}}],
