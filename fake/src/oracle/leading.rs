@@ -7,6 +7,9 @@ use crate::{
 use jiff::Timestamp;
 use serde_json::Value;
 
+/// Two readings of one clock may differ by so much, whichever came first.
+const READINGS: Micros = 1_000;
+
 /// A write as a process has sent it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
@@ -59,7 +62,7 @@ pub fn terms<'a>(versions: impl IntoIterator<Item = &'a Change>) -> Vec<Term> {
 pub fn usurped(sent: &[Sent], terms: &[Term]) -> Vec<String> {
     let is_held = |it: &Sent| {
         let mut own = terms.iter().filter(|term| term.holder == it.by);
-        own.any(|term| (term.from..=term.until).contains(&it.at))
+        own.any(|term| (term.from - READINGS..=term.until + READINGS).contains(&it.at))
     };
     let usurped = sent.iter().filter(|it| !is_held(it));
     let told = usurped.map(|Sent { at, by, what }| {
