@@ -15,6 +15,7 @@ use fake::{
         leading::{Sent, terms, usurped},
         plan::{Leg, Size, plan},
         policy::Policy,
+        trouble::{Moment, troubles},
         truth::Truth,
         versions::{Version, names},
     },
@@ -24,16 +25,18 @@ use fastrand::Rng;
 use serde_json::Value;
 
 use super::draw::{self, Draw};
-use crate::world::{Election, Operator, REPLICAS, World, in_virtual_time, micros};
+use crate::world::{Election, Operator, REPLICAS, World, in_virtual_time, micros, now};
 
 /// How many walks are carried out where not all of the campaign is.
 const WALKS: usize = 200;
-/// How long and wide a walk is. A seed that is started again comes in the first leg alone.
+/// The legs of a walk.
+const LEGS: usize = 2;
+/// How long and wide a walk is.
 const SIZE: Size = Size {
     shoots: 3,
     nodes: 5,
-    legs: 3,
-    rough: 2,
+    legs: LEGS,
+    rough: 1,
     leg: Duration::from_secs(60),
 };
 /// Half of a real one's, so that twice as much happens.
@@ -58,7 +61,16 @@ fn walks() {
 async fn walk(seed: u64) -> Vec<String> {
     let mut walk = Walk::begin(seed);
     let mut problems = Vec::new();
-    if let Err(problem) = walk.go(&plan(seed, SIZE)).await {
+    // In the last two legs that are drawn no seed is started again.
+    let drawn = plan(
+        seed,
+        Size {
+            legs: LEGS + 2,
+            ..SIZE
+        },
+    );
+    let legs = drawn.get(..LEGS).unwrap_or_default();
+    if let Err(problem) = walk.go(legs).await {
         problems.push(problem);
     }
     // What is broken tells more than what did not come about for it.
@@ -126,16 +138,35 @@ impl Walk {
     async fn go(&mut self, legs: &[Leg]) -> Result<(), String> {
         self.rest().await?;
         for leg in legs {
+            let troubles = troubles(self.random.u64(..), SIZE.shoots, SIZE.nodes, SIZE.leg);
+            let mut troubles = troubles.into_iter().peekable();
+            let mut at = Duration::ZERO;
             for step in &leg.steps {
-                self.pass(step.after).await;
+                let due = at + step.after;
+                while let Some(trouble) = troubles.next_if(|it| it.at <= due) {
+                    self.pass(trouble.at - at).await;
+                    at = trouble.at;
+                    self.befall(&trouble);
+                }
+                self.pass(due - at).await;
+                at = due;
                 self.carry_out(&step.event).await?;
             }
+            troubles.for_each(|trouble| self.befall(&trouble));
             self.rest().await?;
             self.drill(&leg.drill).await?;
             // They recover while the next leg begins.
             self.heal().await?;
         }
         self.rest().await
+    }
+
+    /// Has a shoot be in trouble beside outages.
+    fn befall(&mut self, moment: &Moment) {
+        let Moment { shoot, trouble, .. } = *moment;
+        let line = format!("{}: shoot {shoot} {trouble:?}", now());
+        self.journal.push(line);
+        trouble.befall(shoot, micros(), self.world.shoot(shoot), &mut self.truth);
     }
 
     /// Lets time pass, and looks after the processes.
