@@ -86,6 +86,10 @@ unit: need-cargo ## Run the tests that need no servers; ARGS=name picks some
 model: need-cargo ## Explore the decisions further than the tests do: minutes and gigabytes; ARGS=name picks some
 	CARGO_PROFILE_DEV_OPT_LEVEL=2 $(CARGO) test $(LOCKED) --workspace --test prober_model -- --include-ignored --nocapture --test-threads 2 $(ARGS)
 
+.PHONY: flaws
+flaws: need-cargo ## Try the tests: with each deliberate flaw of tests/flaws they must fail; ARGS=name picks some
+	@hack/flaws.sh $(ARGS)
+
 .PHONY: e2e
 e2e: controlplane gitops-tools build ## Run the scenarios against real servers; ARGS=name picks some
 	@hack/test.sh $(CARGO) test $(LOCKED) --workspace --test e2e -- $(ARGS)

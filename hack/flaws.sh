@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Tries the tests: applies each deliberate flaw of tests/flaws to a copy of the sources, one at a time, and expects the
+# tests to fail. Prints which test found it. Fails if one is not found, does not apply or does not compile.
+#
+#   hack/flaws.sh [NAME...] [-- COMMAND...]
+#
+# NAME is a patch of tests/flaws, without `.patch`; all of them if none is given. A patch begins with the line of the
+# README that it breaks, the flaw in words, and the test that finds it: a test binary, or `lib`; `it` if it names none.
+# COMMAND is run instead of these tests, whatever a patch names. Without a flaw it must pass, which is tried first.
+#
+# The copy and what Cargo makes of it are kept in target/flaws, with the output of each run.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+names=()
+while [[ $# -gt 0 && $1 != -- ]]; do
+  names+=("$1")
+  shift
+done
+given=("${@:2}")
+if [[ ${#names[@]} -eq 0 ]]; then
+  for patch in tests/flaws/*.patch; do
+    names+=("$(basename "$patch" .patch)")
+  done
+fi
+
+patches=$PWD/tests/flaws
+work=$PWD/target/flaws
+tree=$work/tree
+mkdir -p "$work"
+git worktree prune
+# With what has not been committed.
+commit=$(git stash create)
+commit=${commit:-HEAD}
+if [[ -e $tree/.git ]]; then
+  git -C "$tree" checkout --quiet --force --detach "$(git rev-parse "$commit")"
+else
+  git worktree add --quiet --force --detach "$tree" "$commit"
+fi
+
+export CARGO_TARGET_DIR=$work/target
+# A failure need not be reduced.
+export PROPTEST_MAX_SHRINK_ITERS=0
+
+header() { # FIELD NAME
+  sed -n "s/^# $1: //p" "$patches/$2.patch"
+}
+
+# Runs the tests for a flaw: those of COMMAND, or those that the patch names.
+try() { # TEST LOG
+  local command=(cargo test --locked --workspace --no-fail-fast --test "$1")
+  [[ $1 == lib ]] && command=(cargo test --locked --package dependency-watchdog --no-fail-fast --lib)
+  [[ ${#given[@]} -gt 0 ]] && command=("${given[@]}")
+  (cd "$tree" && timeout 1200 "${command[@]}") >"$2" 2>&1
+}
+
+clean() {
+  git -C "$tree" reset --quiet --hard
+  git -C "$tree" clean --quiet --force -d
+}
+
+clean
+tests=()
+for name in "${names[@]}"; do
+  test=$(header Test "$name")
+  tests+=("${test:-it}")
+done
+# So that what is found is the flaw.
+while read -r test; do
+  echo "without a flaw: $test" >&2
+  try "$test" "$work/none-$test.log" || { echo "$test fails without a flaw: $work/none-$test.log" >&2; exit 1; }
+  if [[ ${#given[@]} -gt 0 ]]; then break; fi
+done < <(printf '%s\n' "${tests[@]}" | sort -u)
+
+failed=0
+table=$work/table.md
+printf '| README | flaw | what failed |\n|---|---|---|\n' >"$table"
+for place in "${!names[@]}"; do
+  name=${names[$place]}
+  log=$work/$name.log
+  clean
+  echo "$name" >&2
+  if ! git -C "$tree" apply "$patches/$name.patch"; then
+    found='**does not apply**'
+  elif try "${tests[$place]}" "$log"; then
+    found='**nothing**'
+  elif grep -q '^error: could not compile' "$log"; then
+    found='**does not compile**'
+  else
+    # A test may not end, either.
+    mapfile -t found_by < <(sed -nE 's/^test (.*) (\.\.\. FAILED|has been running for .*)$/\1/p' "$log" | awk '!seen[$0]++')
+    found=${found_by[0]:+\`${found_by[0]}\`}
+    found=${found:-'**no test**'}
+    [[ ${#found_by[@]} -gt 1 ]] && found+=" and $((${#found_by[@]} - 1)) more"
+  fi
+  [[ $found == '**'* ]] && failed=1
+  echo "| $(header README "$name") | $name: $(header Flaw "$name") | $found |" | tee -a "$table" >&2
+done
+clean
+cat "$table"
+exit "$failed"
