@@ -6,6 +6,7 @@ mod bench;
 mod candidates;
 mod checks;
 mod clocks;
+mod conformance;
 mod control_plane;
 mod dependents;
 mod docs_commands;
@@ -90,6 +91,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         candidates::all(),
         checks::all(),
         clocks::all(),
+        conformance::all(),
         control_plane::all(),
         dependents::all(),
         docs_commands::all(),

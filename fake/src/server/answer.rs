@@ -12,6 +12,7 @@ use hyper::body::Frame;
 use jiff::Timestamp;
 use serde_json::Value;
 use std::{io, pin::Pin};
+use tokio::task::yield_now;
 
 /// The body of an answer; that of a watch goes on.
 pub type Body = UnsyncBoxBody<Bytes, io::Error>;
@@ -87,8 +88,13 @@ impl Answer {
         let lines: Lines = match self.content {
             Content::Whole(body) => futures::stream::iter([Ok(body)]).boxed(),
             Content::Part(body) => {
-                let end = Err(io::ErrorKind::UnexpectedEof.into());
-                futures::stream::iter([Ok(body), end]).boxed()
+                let end = async {
+                    // What was sent goes out first.
+                    yield_now().await;
+                    Err(io::ErrorKind::UnexpectedEof.into())
+                };
+                let body = futures::stream::iter([Ok(body)]);
+                body.chain(futures::stream::once(end)).boxed()
             }
             Content::Lines(lines) => lines,
         };

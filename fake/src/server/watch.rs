@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use std::{future::pending, io, sync::Arc, time::Duration};
 use tokio::{
     sync::watch as channel,
+    task::yield_now,
     time::{Instant, sleep_until},
 };
 
@@ -106,6 +107,10 @@ impl Watch {
         loop {
             if self.is_over {
                 return None;
+            }
+            if self.is_cut {
+                // What was sent goes out first.
+                yield_now().await;
             }
             self.changed.mark_unchanged();
             let next = {
