@@ -240,6 +240,21 @@ impl Kubelets {
         kubelets.map(move |(node, kubelet)| kubelet.last(at, self.gaps_of(node)))
     }
 
+    /// For how long each kubelet was not heard, and how old its lease looks to who began to watch then: older if
+    /// the server's clock stepped before, or its store is from a backup.
+    pub fn silences(&self, at: Micros, watched: Micros) -> impl Iterator<Item = (Micros, Micros)> {
+        let heard = self.last_written(at).map(move |last| at - last);
+        heard.zip(self.renewals(at)).map(move |(heard, lease)| {
+            let Some(lease) = lease else {
+                return (heard, heard);
+            };
+            let server = self.steps.iter().filter(|it| it.node.is_none());
+            let unseen = server.filter(|it| lease.written < it.at && it.at <= watched);
+            let steps: Micros = unseen.map(|it| it.by.abs()).sum();
+            (heard, at - lease.written + steps)
+        })
+    }
+
     /// The last renewal of each lease as the server's store has it; none of a lease that is deleted.
     pub fn renewals(&self, at: Micros) -> impl Iterator<Item = Option<Renewal>> {
         (0..self.kubelets.len()).map(move |node| self.renewal(node, at))

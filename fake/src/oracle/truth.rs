@@ -46,6 +46,8 @@ pub struct Truth {
     cuts: Vec<Outage>,
     policies: Vec<Change<Policy>>,
     dead: BTreeMap<usize, Vec<Change<bool>>>,
+    /// When processes of the operator were started, who have not seen what was before.
+    starts: Vec<Micros>,
     /// Whose API server answers some of the reads otherwise than it should.
     unread: BTreeMap<usize, Vec<Change<bool>>>,
     /// Whose API server takes no writes.
@@ -93,6 +95,7 @@ impl Truth {
                 to: policy,
             }],
             dead: BTreeMap::new(),
+            starts: Vec::new(),
             unread: BTreeMap::new(),
             refused: BTreeMap::new(),
             let_go: BTreeMap::new(),
@@ -236,8 +239,12 @@ impl Truth {
         let verdict = self.period.mul_f64(VERDICT_PERIODS * JITTER) + UNDERWAY;
         let mut moments = (at - micros(verdict)..=at + STAMP).step_by(STEP);
         moments.any(|at| {
-            let old = |written: &Micros| at - written >= micros(expiry);
-            let silent = kubelets.last_written(at).filter(old).count();
+            let silences = kubelets.silences(at, self.newest_start(at));
+            let old = silences.filter(|(heard, looks)| {
+                let age = if watched.is_zero() { heard } else { looks };
+                *age >= micros(expiry) && *heard >= micros(watched)
+            });
+            let silent = old.count();
             // Nobody who is silent without a lease can be seen to be.
             let gone = self.gone(shoot, at);
             let share = |without: usize| {

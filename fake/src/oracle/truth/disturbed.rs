@@ -60,6 +60,17 @@ impl Truth {
         self.excuse(Some(shoot), Reason::Disturbed, from, until);
     }
 
+    /// A process of the operator was started then.
+    pub fn started(&mut self, at: Micros) {
+        self.starts.push(at);
+    }
+
+    /// When one was started last by then.
+    pub(super) fn newest_start(&self, at: Micros) -> Micros {
+        let starts = self.starts.iter().copied();
+        starts.filter(|it| *it <= at).max().unwrap_or(Micros::MIN)
+    }
+
     /// From when to when it could be told of the API server of a shoot that it took no writes.
     pub(super) fn refusals(&self, shoot: usize) -> impl Iterator<Item = (Micros, Micros)> {
         let told = self.period.mul_f64(super::PROOF_PERIODS).max(UNWRITTEN) + self.period + WRITES;
@@ -115,6 +126,39 @@ mod tests {
         for at in 100..130 {
             assert!(!truth.may_be_taken(0, after(at)), "{at}");
             assert!(truth.may_be_given_back(0, after(at)), "{at}");
+        }
+    }
+
+    /// Cut off at 100 s, with a backup of a minute before or a clock that steps by a minute.
+    #[test]
+    fn who_is_silent_looks_so_for_longer_in_a_backup_or_to_who_saw_no_step() {
+        type Change = fn(&mut Truth);
+        let cases: [(Change, i64); 3] = [
+            (
+                |it| it.kubelets(0).unwrap().roll_back(60 * SECOND, after(101)),
+                107,
+            ),
+            (
+                |it| it.kubelets(0).unwrap().step_server(60 * SECOND, after(101)),
+                117,
+            ),
+            (
+                |it| {
+                    it.kubelets(0).unwrap().step_server(60 * SECOND, after(101));
+                    it.started(after(102));
+                },
+                107,
+            ),
+        ];
+        for (change, expected) in cases {
+            let mut truth = truth();
+            truth.cut(0, 10, after(100));
+            change(&mut truth);
+            let first = (100..130).find(|at| truth.may_be_taken(0, after(*at)));
+            assert!(
+                first.is_some_and(|it| (expected - 5..=expected).contains(&it)),
+                "{first:?}"
+            );
         }
     }
 

@@ -26,7 +26,12 @@ impl Truth {
                     self.nobody_led(begun, done);
                 }
             }
-            Event::Hurt(Hurt::Kill | Hurt::Terminate, Role::Leader) => self.nobody_led(begun, done),
+            Event::Hurt(Hurt::Kill | Hurt::Terminate, role) => {
+                self.started(done);
+                if role == Role::Leader {
+                    self.nobody_led(begun, done);
+                }
+            }
             Event::Thaw => self.thawed(done),
             Event::RestartSeed => self.seed_away(begun, done),
             // Of what people want it is told before, and one that waits is not needed.
