@@ -127,10 +127,8 @@ impl Store {
 
     /// The objects of a kind, by their places.
     pub fn objects(&self, plural: &str) -> impl Iterator<Item = (&Key, &Value)> {
-        let all = self
-            .objects
-            .iter()
-            .filter(move |(key, _)| key.plural == plural);
+        let all = self.objects.range(Key::new(plural, "", "")..);
+        let all = all.take_while(move |(key, _)| key.plural == plural);
         all.map(|(key, object)| (key, &**object))
     }
 
@@ -276,7 +274,7 @@ impl Store {
         kind.complete(&name, &mut object);
         let write = Write::of(call, now);
         let created = self.write(kind, &key, object, write)?;
-        self.settle(now);
+        self.settle(&key, now);
         Ok((201, shown(call, &created)))
     }
 
@@ -348,7 +346,7 @@ impl Store {
             kind.complete(&key.name, &mut after);
         }
         let written = self.write(kind, &key, after, write)?;
-        self.settle(now);
+        self.settle(&key, now);
         let answer = match &*call.sub {
             "scale" => scale(&written),
             _ => shown(call, &written),
@@ -496,7 +494,7 @@ impl Store {
         };
         // What is raw is never refused.
         let _ = self.write(kind, key, object, write);
-        self.settle(now);
+        self.settle(key, now);
     }
 
     /// Stores an object as it is to be, if it may be, and if it is not so already.
@@ -667,36 +665,30 @@ impl Store {
             true => self.stuck.remove(name),
             false => self.stuck.insert(name.to_owned()),
         };
-        self.settle(now);
-    }
-
-    /// The controllers of workloads do their work.
-    fn settle(&mut self, now: Timestamp) {
-        for plural in ["deployments", "statefulsets", "etcds"] {
-            let behind = self.objects(plural).filter_map(|(key, object)| {
-                let generation = object.pointer("/metadata/generation");
-                let is_behind = object.pointer("/status/observedGeneration") != generation;
-                (is_behind && !self.stuck.contains(&key.name))
-                    .then(|| (key.clone(), object.clone()))
-            });
-            for (key, mut object) in behind.collect::<Vec<_>>() {
-                let status = workload_status(&object);
-                set(&mut object, "/status", status);
-                let mut call = Call::new(Verb::Update, &key);
-                call.sub = "status".to_owned();
-                call.manager = "kube-controller-manager".to_owned();
-                call.body = object;
-                // Nobody comes between.
-                let _ = self.change_status(&call, now);
-            }
+        let workloads = self.objects.keys().filter(|key| key.name == name);
+        for key in workloads.cloned().collect::<Vec<_>>() {
+            self.settle(&key, now);
         }
     }
 
-    fn change_status(&mut self, call: &Call, now: Timestamp) -> Option<()> {
-        let kind = Kind::find(&call.plural)?;
-        self.write(kind, &key_of(call), call.body.clone(), Write::of(call, now))
-            .ok()?;
-        Some(())
+    /// The controller of a workload does its work.
+    fn settle(&mut self, key: &Key, now: Timestamp) {
+        let is_workload = ["deployments", "statefulsets", "etcds"].contains(&&*key.plural);
+        let (Some(kind), Some(live)) = (Kind::find(&key.plural), self.objects.get(key)) else {
+            return;
+        };
+        let is_settled =
+            live.pointer("/status/observedGeneration") == live.pointer("/metadata/generation");
+        if !is_workload || is_settled || self.stuck.contains(&key.name) {
+            return;
+        }
+        let mut object = (**live).clone();
+        set(&mut object, "/status", workload_status(live));
+        let mut call = Call::new(Verb::Update, key);
+        call.sub = "status".to_owned();
+        call.manager = "kube-controller-manager".to_owned();
+        // Nobody comes between, so that it is not refused.
+        let _ = self.write(kind, key, object, Write::of(&call, now));
     }
 }
 

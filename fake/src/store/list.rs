@@ -52,13 +52,12 @@ impl Store {
     /// What is selected, as a watch begins that asks for no revision.
     pub fn present(&self, select: &Select) -> Vec<Event> {
         let selected = self
-            .objects
-            .iter()
+            .objects(select.plural())
             .filter(|(key, object)| select.matches(key, object));
         let added = selected.map(|(_, object)| Event {
             revision: self.revision,
             what: "ADDED",
-            object: (**object).clone(),
+            object: object.clone(),
         });
         added.collect()
     }
@@ -114,10 +113,14 @@ impl Store {
         // A list that may be of any age is told from a cache, which does not know limits.
         let limit =
             limit.filter(|limit| *limit > 0 && call.parameter("resourceVersion") != Some("0"));
-        let from = start.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let first = Key::new(&call.plural, "", "");
+        let from = start
+            .as_ref()
+            .map_or(Bound::Included(&first), Bound::Excluded);
         let mut found: Vec<(&Key, &Arc<Value>)> = of
             .objects
             .range::<Key, _>((from, Bound::Unbounded))
+            .take_while(|(key, _)| key.plural == call.plural)
             .filter(|(key, object)| select.matches(key, object))
             .collect();
         let mut metadata = json!({"resourceVersion": of.revision.to_string()});

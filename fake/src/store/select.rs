@@ -69,6 +69,11 @@ impl Select {
         })
     }
 
+    /// The kind.
+    pub(crate) fn plural(&self) -> &str {
+        &self.plural
+    }
+
     /// Whether all objects of the kind in the namespace are selected.
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
