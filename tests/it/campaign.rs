@@ -5,3 +5,4 @@ mod draw;
 mod points;
 mod run;
 mod walk;
+mod weeding;

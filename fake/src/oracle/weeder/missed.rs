@@ -23,13 +23,17 @@ impl Seed<'_> {
         let controllers = self.controllers();
         let policies = self.by_key.keys().filter(|it| it.plural == "weedpolicies");
         let mut missed = Vec::new();
-        for (uid, (key, controller)) in &controllers {
-            for policy in policies.clone() {
-                for (service, lasts) in self.asked(policy) {
+        let mut known = BTreeMap::new();
+        for policy in policies {
+            for (service, lasts) in self.asked(policy) {
+                for (uid, (key, controller)) in &controllers {
                     let covers = |it: Policy<'_>| it.names(service) && it.lasts() == Some(lasts);
-                    let windows = self.windows(policy, &key.namespace, service, lasts, covers);
+                    let place = (policy, &key.namespace, service, lasts);
+                    let windows = known.entry(place).or_insert_with(|| {
+                        self.windows(policy, &key.namespace, service, lasts, covers)
+                    });
                     let looped = self.looped(key, uid, policy, service);
-                    let open = intersect(&intersect(&looped, &windows), calm);
+                    let open = intersect(&intersect(&looped, windows), calm);
                     let dues = open.iter().filter_map(|(from, until)| {
                         let due = from.checked_add(within).ok()?;
                         let (opened, _) = windows.iter().rfind(|(opened, _)| opened <= from)?;
