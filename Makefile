@@ -86,6 +86,10 @@ unit: need-cargo ## Run the tests that need no servers; ARGS=name picks some
 model: need-cargo ## Explore the decisions further than the tests do: minutes and gigabytes; ARGS=name picks some
 	CARGO_PROFILE_DEV_OPT_LEVEL=2 $(CARGO) test $(LOCKED) --workspace --test prober_model -- --include-ignored --nocapture --test-threads 2 $(ARGS)
 
+.PHONY: campaign
+campaign: need-cargo ## Try every fault at every write, and a thousand walks, in virtual time; make test has a part
+	CAMPAIGN=all $(CARGO) test $(LOCKED) --workspace --test it -- --nocapture $(ARGS)
+
 .PHONY: flaws
 flaws: need-cargo ## Try the tests: with each deliberate flaw of tests/flaws they must fail; ARGS=name picks some
 	@hack/flaws.sh $(ARGS)
@@ -124,7 +128,7 @@ format: need-cargo ## Format the code
 	$(CARGO) fmt --all
 
 # The tests whose runs are recorded.
-recorded := health_writer prober_holds prober_fleet prober_flows prober_letting_go prober_walks weed_writer
+recorded := health_writer prober_holds prober_fleet prober_flows prober_letting_go weed_writer
 
 .PHONY: recordings
 recordings: need-cargo ## Record the requests and messages of scripted runs anew: tests/snapshots/acts and words

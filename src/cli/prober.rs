@@ -15,7 +15,6 @@ use crate::{
         standby::Standby,
     },
     runtime::{names::Names, seed::Seed},
-    shoot::Dial,
 };
 
 /// Flags of the prober.
@@ -42,12 +41,11 @@ pub(super) async fn run(args: ProberArgs) -> Result<(), ComponentError> {
         registry,
     };
     let (scale, checks) = (args.scale, args.checks);
-    let has_rivals = args.component.has_rivals();
     let work = async |candidate: Candidate<'_>| {
         let dry_run = candidate.dry_run;
-        let (context, standby) = if has_rivals {
+        let (context, standby) = if args.component.has_rivals() {
             let reads = candidate.reads(&instruments.standby_budget);
-            let mut standby = Standby::begin(reads, dry_run, &instruments);
+            let mut standby = Standby::begin(reads, dry_run, Default::default(), &instruments);
             (standby.until(candidate.elected()).await, Some(standby))
         } else {
             (candidate.elected().await, None)
@@ -62,7 +60,7 @@ pub(super) async fn run(args: ProberArgs) -> Result<(), ComponentError> {
             dry_run,
             scale,
             checks: Runner::new(exec, gates, counted, Names::default()),
-            dial: Dial::default(),
+            dial: Default::default(),
             instruments: instruments.clone(),
         };
         fleet::lead(prober, standby, context.term.stop).await;

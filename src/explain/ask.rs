@@ -23,7 +23,6 @@ use crate::{
         scale::{ScaleError, Scaler},
     },
     runtime::seed::{CallError, Seed, is_for_lack_of_rights, told},
-    util::now::wall,
 };
 
 /// Answers of the seed about a cluster. What could not be read is absent, and named in `not_read`.
@@ -151,7 +150,7 @@ async fn clock(seed: &Seed) -> Result<Timestamp, String> {
     let response = response.map_err(|error| error.to_string())?;
     let date = response.headers().get(header::DATE);
     let date = date.and_then(|date| DateTimeParser::new().parse_timestamp(date.as_bytes()).ok());
-    Ok(date.unwrap_or_else(wall))
+    Ok(date.unwrap_or_else(Timestamp::now))
 }
 
 /// Returns what was read; otherwise notes why it was not, and returns nothing.

@@ -54,11 +54,6 @@ pub struct Prober {
     pub instruments: Instruments,
 }
 
-/// Runs the prober until it is stopped; nothing was observed before.
-pub async fn run(prober: Prober, stop: CancellationToken) {
-    lead(prober, None, stop).await;
-}
-
 /// Runs the prober until it is stopped. It goes on from what was observed before it led.
 pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationToken) {
     let (seed, instruments) = (prober.seed, prober.instruments);
@@ -75,8 +70,7 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
             (known, standby.hand_over().await)
         }
         None => {
-            let mut observed = Observed::nothing(&seed, prober.dry_run, &instruments);
-            observed.evidence.dial = prober.dial;
+            let mut observed = Observed::nothing(&seed, prober.dry_run, prober.dial, &instruments);
             let policies = observed.selection.policies.clone();
             let known = observed.liveness.until(recall(policies)).await;
             (known, observed)

@@ -65,12 +65,17 @@ pub(super) struct Observed {
 
 impl Observed {
     /// Nothing yet, of this seed.
-    pub(super) fn nothing(seed: &Seed, dry_run: bool, instruments: &Instruments) -> Self {
+    pub(super) fn nothing(
+        seed: &Seed,
+        dry_run: bool,
+        dial: Dial,
+        instruments: &Instruments,
+    ) -> Self {
         let common = &instruments.common;
         let secrets = common.watches.restarts("Secrets");
         Self {
             selection: Selection::watch(seed.client(), dry_run, &common.watches),
-            evidence: Evidence::new(seed, secrets),
+            evidence: Evidence::new(seed, dial, secrets),
             origin: Origin::new(Instant::now().into_std()),
             liveness: common.liveness.begin(LOOP),
             readings: BTreeMap::new(),
@@ -80,22 +85,15 @@ impl Observed {
 
 impl Standby {
     /// Begins to observe by reads of this seed, within its budget.
-    pub fn begin(seed: Seed, dry_run: bool, instruments: &Instruments) -> Self {
+    pub fn begin(seed: Seed, dry_run: bool, dial: Dial, instruments: &Instruments) -> Self {
         Self {
-            observed: Observed::nothing(&seed.reads_only(), dry_run, instruments),
+            observed: Observed::nothing(&seed.reads_only(), dry_run, dial, instruments),
             probes: Arc::default(),
             metrics: instruments.standby.clone(),
             followed: BTreeMap::new(),
             tasks: JoinSet::new(),
             hand_over: CancellationToken::new(),
         }
-    }
-
-    /// Makes connections to shoots like this.
-    #[must_use]
-    pub fn dialling(mut self, dial: Dial) -> Self {
-        self.observed.evidence.dial = dial;
-        self
     }
 
     /// The watch of ProbePolicies.

@@ -22,7 +22,7 @@ use kube::{
         ClientBuilder, ConfigExt as _,
         middleware::{AuthLayer, ExtraHeadersLayer},
     },
-    config::{InferConfigError, KubeConfigOptions, KubeconfigError},
+    config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use tokio::{sync::Semaphore, time::timeout};
 use tower::ServiceBuilder;
@@ -74,16 +74,6 @@ pub enum ClientError {
         line: u64,
         /// The column, from 1; 0 if unknown.
         column: u64,
-    },
-    /// It is larger than any that is for a few clusters.
-    #[error(
-        "the kubeconfig {path} has more than {} MiB: give one of the seed alone, which `kubectl \
-         config view --minify --flatten` writes",
-        kubeconfig::MAX_BYTES / (1024 * 1024)
-    )]
-    KubeconfigTooLarge {
-        /// Its path.
-        path: String,
     },
     /// There is neither a kubeconfig nor a ServiceAccount.
     #[error(
@@ -142,7 +132,9 @@ pub struct Budget {
 pub async fn config(kubeconfig: Option<&Path>) -> Result<Config, ClientError> {
     let mut config = match kubeconfig {
         Some(path) => {
-            let kubeconfig = kubeconfig::read(path)?;
+            kubeconfig::is_text(path)?;
+            let kubeconfig = Kubeconfig::read_from(path);
+            let kubeconfig = kubeconfig.map_err(|source| ClientError::unusable(path, source))?;
             Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
                 .await
                 .map_err(|source| ClientError::unusable(path, source))?

@@ -1,7 +1,6 @@
 //! Points on this process's monotonic clock, as plain values.
 
 use std::{
-    fmt,
     num::NonZeroU64,
     ops::{Add, Sub},
     time::{Duration, Instant},
@@ -13,7 +12,7 @@ use std::{
 /// renewed. Arithmetic saturates at ±292 years.
 ///
 /// `Option<MonoTime>` must be no larger than `MonoTime`: there are several for each of 100,000 leases.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MonoTime(NonZeroU64);
 
 /// The origin is in the middle, so that the order is that of the numbers.
@@ -71,12 +70,6 @@ impl Sub<Duration> for MonoTime {
 
     fn sub(self, duration: Duration) -> MonoTime {
         MonoTime::at(self.signed().saturating_sub(signed(duration)))
-    }
-}
-
-impl fmt::Debug for MonoTime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.3}s", self.signed() as f64 / 1e9)
     }
 }
 

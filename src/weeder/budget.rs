@@ -48,8 +48,7 @@ impl Budget {
     /// A pod waits.
     pub fn enqueue(&mut self, namespace: &Arc<str>, uid: &Arc<str>, since: Instant) {
         self.withdraw(uid);
-        let place = (namespace.clone(), since);
-        self.waiting.insert(uid.clone(), place);
+        self.waiting.insert(uid.clone(), (namespace.clone(), since));
         self.change(namespace, |queue| {
             queue.turns.insert((since, uid.clone()));
         });

@@ -33,17 +33,14 @@ use self::{
 use super::{Call, seed::REVIEWS, selector::decode};
 
 /// The test binaries that are recorded.
-const RECORDED: [&str; 7] = [
+const RECORDED: [&str; 6] = [
     "health_writer",
     "prober_holds",
     "prober_fleet",
     "prober_flows",
     "prober_letting_go",
-    "prober_walks",
     "weed_writer",
 ];
-/// The only test of these binaries with random input.
-const RANDOM: &str = "nothing_is_lost_whatever_happens";
 /// The seed of all jitter in a recorded run. Any number serves.
 const SEED: u64 = 1;
 /// The prefix of the operator's annotations and finalizers, and its short form.
@@ -98,7 +95,7 @@ fn name() -> Option<String> {
     let binary = env!("CARGO_CRATE_NAME");
     let thread = std::thread::current();
     let test = thread.name().unwrap_or_default();
-    let is_recorded = RECORDED.contains(&binary) && test != RANDOM;
+    let is_recorded = RECORDED.contains(&binary);
     is_recorded.then(|| format!("{binary}__{}", test.replace("::", "__")))
 }
 

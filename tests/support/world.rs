@@ -106,7 +106,12 @@ impl World {
             loop {
                 let work = async |elected: Elected| {
                     let instruments = &prober.instruments;
-                    let mut standby = Standby::begin(reads.clone(), prober.dry_run, instruments);
+                    let mut standby = Standby::begin(
+                        reads.clone(),
+                        prober.dry_run,
+                        prober.dial.clone(),
+                        instruments,
+                    );
                     let term = standby.until(elected.term()).await;
                     let prober = fleet::Prober {
                         seed: prober.seed.clone().led_by(term.leadership.clone()),
@@ -129,7 +134,7 @@ impl World {
         scale: dependency_watchdog::runtime::seed::Seed,
     ) {
         self.stop = CancellationToken::new();
-        let run = fleet::run(self.prober(seed, scale), self.stop.clone());
+        let run = fleet::lead(self.prober(seed, scale), None, self.stop.clone());
         self.prober = Some(tokio::spawn(run));
     }
 

@@ -119,17 +119,17 @@ pub(crate) struct Evidence {
     secrets: Secrets,
     first_reads: Arc<Semaphore>,
     permits: ListPermits,
-    pub(crate) dial: Dial,
+    dial: Dial,
 }
 
 impl Evidence {
     /// Evidence from the shoots of this seed. `restarts` counts watches of Secrets that break.
-    pub(crate) fn new(seed: &Seed, restarts: Counter) -> Self {
+    pub(crate) fn new(seed: &Seed, dial: Dial, restarts: Counter) -> Self {
         Self {
             secrets: Secrets::new(seed.client().clone(), restarts),
             first_reads: Arc::new(Semaphore::new(FIRST_READS)),
             permits: ListPermits::new(seed),
-            dial: Dial::default(),
+            dial,
         }
     }
 

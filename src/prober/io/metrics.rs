@@ -26,9 +26,6 @@ use crate::{
 const REACTION_SECONDS: [f64; 15] = [
     0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 60.0,
 ];
-const LEASE_AGE_SECONDS: [f64; 12] = [
-    10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0, 45.0, 50.0, 60.0, 120.0, 300.0,
-];
 const PROTECTION_SECONDS: [f64; 10] = [
     30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0, 3_600.0, 14_400.0, 43_200.0, 86_400.0,
 ];
@@ -47,8 +44,6 @@ pub struct ProberMetrics {
     pub(crate) probing: Gauge,
     verdicts: Counters<2>,
     evidence_failures: Counters<1>,
-    /// Of the expired leases when it was decided to scale a cluster down.
-    pub(crate) decision_lease_age: Histogram,
     /// From a provable outage to the first write of the scale-down.
     pub(crate) reaction: Histogram,
     confirmations: Counters<1>,
@@ -84,7 +79,6 @@ impl Default for ProberMetrics {
             probing: Gauge::default(),
             verdicts,
             evidence_failures: Counters::default(),
-            decision_lease_age: Histogram::new(LEASE_AGE_SECONDS),
             reaction: Histogram::new(REACTION_SECONDS),
             confirmations: Counters::default(),
             flows: Gauge::default(),
@@ -124,12 +118,6 @@ impl ProberMetrics {
             &["reason"],
             "Probes that came to no evidence, by the reason that the ClusterHealth gives",
             self.evidence_failures.clone(),
-        );
-        registry.register(
-            "decision_lease_age_seconds",
-            &[],
-            "Median age of the expired leases when it was decided to scale a cluster down",
-            self.decision_lease_age.clone(),
         );
         registry.register(
             "reaction_seconds",

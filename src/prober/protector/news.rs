@@ -5,8 +5,7 @@ use crate::{
     api::Protection,
     prober::{
         log,
-        report::{Finding, HeldBack, reason},
-        verdict::Verdict,
+        report::{HeldBack, reason},
     },
     util::{now::Now, since::Since},
 };
@@ -44,15 +43,6 @@ impl Protector {
             && before.held != Some(why.reason())
         {
             log::held(&self.cluster, why);
-        }
-        if let (Protection::None, Finding::Judged(Verdict::Outage, seen)) =
-            (before.protection, finding)
-            && machine.protection() != Protection::None
-            && let Some(median) = seen.median_silence
-        {
-            self.metrics
-                .decision_lease_age
-                .observe(median.as_secs_f64());
         }
         if machine.cut().is_some() && machine.cut() != before.cut {
             log::max_protection(&self.cluster);

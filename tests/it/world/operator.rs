@@ -236,8 +236,8 @@ async fn prober(way: Way, election: Election, stop: CancellationToken) {
         let (term, standby) = match election {
             Election::None => (elected.term().await, None),
             Election::Stands => {
-                let standby = Standby::begin(way.seed(requests, QPS, BURST), false, &instruments);
-                let mut standby = standby.dialling(way.dial());
+                let reads = way.seed(requests, QPS, BURST);
+                let mut standby = Standby::begin(reads, false, way.dial(), &instruments);
                 (standby.until(elected.term()).await, Some(standby))
             }
         };
