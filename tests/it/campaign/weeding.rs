@@ -31,7 +31,7 @@ use super::draw::{self, Draw};
 use crate::world::{World, in_virtual_time, micros, now};
 
 /// How many walks are carried out where not all of the campaign is.
-const WALKS: usize = 20;
+const WALKS: usize = 16;
 const LEG: Duration = Duration::from_secs(60);
 /// Between two looks of kubelets and controllers.
 const TICK: Duration = Duration::from_millis(500);

@@ -19,6 +19,8 @@ pub const API_SERVER: &str = "kube-apiserver";
 pub const SERVICES: [&str; 2] = [ETCD, API_SERVER];
 /// The label by which policies find pods of control planes.
 const PLANE: &str = "gardener.cloud/role";
+/// Waits for its image all the time.
+const IMAGELESS: &str = "puller";
 /// What a kubelet waits before it starts a container again that crashed twice; it doubles with each crash.
 const BACK_OFF: Duration = Duration::from_secs(10);
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(300);
@@ -31,7 +33,7 @@ pub struct App {
     pub name: &'static str,
     /// The label `role`.
     role: &'static str,
-    /// The kind of the controller, if there is one.
+    /// The kind of the controller; empty for an owner that is none.
     kind: &'static str,
     replicas: usize,
     /// For which service they are deleted if they crash-loop.
@@ -59,7 +61,7 @@ const fn app(
 }
 
 /// All pods of a control plane.
-pub const APPS: [App; 7] = {
+pub const APPS: [App; 8] = {
     let (etcd, api) = (Some(ETCD), Some(API_SERVER));
     [
         app("kube-apiserver", "apiserver", "ReplicaSet", 3, etcd, etcd),
@@ -69,6 +71,7 @@ pub const APPS: [App; 7] = {
         app("compact", "compact", "Job", 1, None, api),
         app("mirror", "mirror", "Node", 1, None, api),
         app("lonely", "lonely", "", 1, None, api),
+        app(IMAGELESS, "puller", "ReplicaSet", 1, None, None),
     ]
 };
 
@@ -299,11 +302,13 @@ impl Pods {
             self.names += 1;
             name = format!("{}-7d9f-{:05}", it.name, self.names);
         }
-        let owner = json!([{
-            "apiVersion": "v1", "kind": it.kind, "name": it.name, "controller": true,
-            "uid": format!("{}-{place}", it.name),
-        }]);
-        let owner = if it.kind.is_empty() { json!([]) } else { owner };
+        let uid = format!("{}-{place}", it.name);
+        let owner = match it.kind {
+            "" => json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": it.name, "uid": uid}]),
+            kind => json!([{
+                "apiVersion": "v1", "kind": kind, "name": it.name, "uid": uid, "controller": true,
+            }]),
+        };
         world.put(&json!({
             "kind": "Pod",
             "metadata": {
@@ -397,6 +402,10 @@ impl Pod {
         }});
         let waiting = json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}});
         let (state, last) = match self.state {
+            _ if APPS[self.app].name == IMAGELESS => (
+                json!({"waiting": {"reason": "ImagePullBackOff"}}),
+                json!({}),
+            ),
             State::Running if self.is_init && !self.crashes => (
                 json!({"terminated": {
                     "exitCode": 0, "reason": "Completed",
