@@ -21,6 +21,8 @@ const WELL: Duration = Duration::from_secs(150);
 const WEEDED: Duration = Duration::from_secs(5);
 /// Until an answer, if they are slow: where more are to be deleted than may be at once, it is waited for one.
 const SLOW: Duration = Duration::from_secs(4);
+/// So many deletions are refused: each of another pod, so that it is asked for again after a second.
+const REFUSED: usize = 3;
 /// Until a change is seen while nothing is wrong.
 const SEEN: Duration = Duration::from_secs(1);
 
@@ -82,11 +84,15 @@ impl Weeding {
     /// Has all pods crash, and some services become ready.
     pub(super) async fn drill(&mut self) -> Result<(), String> {
         let is_dry = self.random.u8(..4) == 0;
-        let is_slow = self.random.u8(..3) == 0;
-        self.note(format!("drill, in DryRun: {is_dry}, slow: {is_slow}"));
-        if is_slow {
-            let fate = Fate::Late(SLOW);
-            self.world.seed.rule(Rule::always(fate, is_deletion));
+        let fate = [
+            None,
+            Some((Fate::Late(SLOW), usize::MAX)),
+            Some((Fate::Refuse(500, None), REFUSED)),
+        ][self.random.usize(..3)];
+        self.note(format!("drill, in DryRun: {is_dry}, with {fate:?}"));
+        if let Some((fate, times)) = fate {
+            let always = Rule::always(fate, is_deletion);
+            self.world.seed.rule(Rule { times, ..always });
         }
         if is_dry {
             for policy in 0..self.policies.len() {
