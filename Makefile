@@ -87,7 +87,7 @@ model: need-cargo ## Explore the decisions further than the tests do: minutes an
 	CARGO_PROFILE_DEV_OPT_LEVEL=2 $(CARGO) test $(LOCKED) --workspace --test prober_model -- --include-ignored --nocapture --test-threads 2 $(ARGS)
 
 .PHONY: campaign
-campaign: need-cargo ## Try every fault at every write, and a thousand walks, in virtual time; make test has a part
+campaign: need-cargo ## Try every fault at every write, and hundreds of walks, in virtual time; make test has a part
 	CAMPAIGN=all $(CARGO) test $(LOCKED) --workspace --test it -- --nocapture $(ARGS)
 
 .PHONY: flaws

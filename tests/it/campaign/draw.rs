@@ -35,6 +35,11 @@ impl Draw {
         }
     }
 
+    /// Whether all of the campaign is carried out.
+    pub fn is_all(&self) -> bool {
+        self.is_all
+    }
+
     /// The one that is to be carried out again.
     pub fn again(&self) -> Option<&str> {
         self.again.as_deref()
@@ -50,10 +55,10 @@ impl Draw {
         all
     }
 
-    /// Seeds of so many, or of five times as many in all of the campaign.
+    /// Seeds of so many, or of ten times as many in all of the campaign.
     pub fn seeds(&self, count: usize) -> Vec<u64> {
         let mut random = Rng::with_seed(self.seed);
-        let count = if self.is_all { 5 * count } else { count };
+        let count = if self.is_all { 10 * count } else { count };
         (0..count).map(|_| random.u64(..1_000_000)).collect()
     }
 }

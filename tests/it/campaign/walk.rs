@@ -28,7 +28,7 @@ use super::draw::{self, Draw};
 use crate::world::{Election, Operator, REPLICAS, World, in_virtual_time, micros, now};
 
 /// How many walks are carried out where not all of the campaign is.
-const WALKS: usize = 200;
+const WALKS: usize = 60;
 /// The legs of a walk.
 const LEGS: usize = 2;
 /// How long and wide a walk is.
@@ -53,13 +53,17 @@ fn walks() {
     };
     draw::all(&draw, seeds, |seed| {
         fastrand::seed(*seed);
-        (seed.to_string(), in_virtual_time(walk(*seed)))
+        (
+            seed.to_string(),
+            in_virtual_time(walk(*seed, draw.is_all())),
+        )
     });
 }
 
-/// Carries out a walk. Returns what is broken.
-async fn walk(seed: u64) -> Vec<String> {
+/// Carries out a walk, in which shoots may be in trouble beside outages. Returns what is broken.
+async fn walk(seed: u64, is_troubled: bool) -> Vec<String> {
     let mut walk = Walk::begin(seed);
+    walk.is_troubled = is_troubled;
     let mut problems = Vec::new();
     // In the last two legs that are drawn no seed is started again.
     let drawn = plan(
@@ -85,6 +89,7 @@ struct Walk {
     world: World,
     truth: Truth,
     random: Rng,
+    is_troubled: bool,
     /// Both processes of the operator, of which one leads.
     both: [Operator; 2],
     /// What the processes that have ended had sent.
@@ -122,6 +127,7 @@ impl Walk {
             world,
             truth,
             random: Rng::with_seed(seed),
+            is_troubled: false,
             both,
             sent: Vec::new(),
             excused: micros(),
@@ -138,7 +144,12 @@ impl Walk {
     async fn go(&mut self, legs: &[Leg]) -> Result<(), String> {
         self.rest().await?;
         for leg in legs {
-            let troubles = troubles(self.random.u64(..), SIZE.shoots, SIZE.nodes, SIZE.leg);
+            let time = if self.is_troubled {
+                SIZE.leg
+            } else {
+                Duration::ZERO
+            };
+            let troubles = troubles(self.random.u64(..), SIZE.shoots, SIZE.nodes, time);
             let mut troubles = troubles.into_iter().peekable();
             let mut at = Duration::ZERO;
             for step in &leg.steps {

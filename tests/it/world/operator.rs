@@ -74,7 +74,17 @@ pub struct Operator {
 
 /// What a process has shown of itself.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<(String, Vec<Sent>, Vec<Micros>)>>);
+struct Told(Arc<Mutex<Shown>>);
+
+#[derive(Default)]
+struct Shown {
+    /// As the Lease names it.
+    identity: String,
+    /// What it has sent that only a leader may.
+    sent: Vec<Sent>,
+    /// When it has lost the Lease, until somebody asks.
+    losses: Vec<Micros>,
+}
 
 impl Told {
     /// Notes what it sends, at which time it may not yet arrive.
@@ -84,15 +94,15 @@ impl Told {
             let holder = call.body["spec"]["holderIdentity"].as_str();
             // One that ends gives the Lease back.
             if let Some(holder) = holder.filter(|it| !it.is_empty()) {
-                holder.clone_into(&mut told.0);
+                holder.clone_into(&mut told.identity);
             }
         } else if is_act(call) {
             let sent = Sent {
                 at: micros(),
-                by: told.0.clone(),
+                by: told.identity.clone(),
                 what: call.brief(),
             };
-            told.1.push(sent);
+            told.sent.push(sent);
         }
     }
 }
@@ -129,22 +139,22 @@ impl Operator {
     pub async fn end(self) -> Vec<Sent> {
         self.stop.cancel();
         self.task.await.unwrap();
-        self.told.0.lock().unwrap().1.clone()
+        self.told.0.lock().unwrap().sent.clone()
     }
 
     /// As the Lease names it; empty before it has stood for election.
     pub fn identity(&self) -> String {
-        self.told.0.lock().unwrap().0.clone()
+        self.told.0.lock().unwrap().identity.clone()
     }
 
     /// What it has sent that only a leader may.
     pub fn sent(&self) -> Vec<Sent> {
-        self.told.0.lock().unwrap().1.clone()
+        self.told.0.lock().unwrap().sent.clone()
     }
 
     /// When it has lost the Lease since this was asked last.
     pub fn losses(&self) -> Vec<Micros> {
-        std::mem::take(&mut self.told.0.lock().unwrap().2)
+        std::mem::take(&mut self.told.0.lock().unwrap().losses)
     }
 
     /// Whether it has ended by itself.
@@ -296,7 +306,7 @@ async fn lead(
             .await
             .unwrap()
         {
-            Ended::Lost(_) => way.told.0.lock().unwrap().2.push(micros()),
+            Ended::Lost(_) => way.told.0.lock().unwrap().losses.push(micros()),
             Ended::Stopped | Ended::Done(()) => return,
         }
     }

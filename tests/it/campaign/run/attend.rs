@@ -19,7 +19,7 @@ use fake::{
 };
 use serde_json::json;
 use tokio::{
-    sync::mpsc,
+    sync::{Mutex, mpsc},
     time::{advance, sleep},
 };
 
@@ -34,7 +34,7 @@ const RESTART: Duration = Duration::from_secs(2);
 
 pub struct Attendant {
     fault: Option<Fault>,
-    demands: RefCell<mpsc::UnboundedReceiver<()>>,
+    demands: Mutex<mpsc::UnboundedReceiver<()>>,
     operator: RefCell<Option<Operator>>,
     second: RefCell<Option<Operator>>,
     is_busy: Cell<bool>,
@@ -50,7 +50,7 @@ impl Attendant {
     ) -> Self {
         let attendant = Self {
             fault,
-            demands: RefCell::new(demands),
+            demands: Mutex::new(demands),
             operator: RefCell::default(),
             second: RefCell::default(),
             is_busy: Cell::new(false),
@@ -74,9 +74,9 @@ impl Attendant {
     /// Attends as long as it is let.
     pub async fn attend<T>(&self, world: &World) -> T {
         loop {
-            let mut demands = self.demands.borrow_mut();
+            let demand = async { self.demands.lock().await.recv().await };
             tokio::select! {
-                Some(()) = demands.recv() => {
+                Some(()) = demand => {
                     self.is_busy.set(true);
                     if let Some(fault) = self.fault {
                         self.carry_out(fault, world).await;

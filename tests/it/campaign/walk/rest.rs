@@ -26,7 +26,9 @@ impl Walk {
         self.comes_to("not well", WELL, Self::lacks_nothing).await?;
         let versions = self.history().len();
         self.pass(QUIET).await;
-        self.lacks_nothing()?;
+        // A read that hung since before may have failed meanwhile.
+        self.comes_to("not well again", WELL, Self::lacks_nothing)
+            .await?;
         match self.history().len() - versions {
             0 => Ok(()),
             more => Err(format!(
