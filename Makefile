@@ -14,7 +14,7 @@ target_dir = $$($(CARGO) metadata --format-version 1 --no-deps $(LOCKED) \
 	| sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 
 # Every test of the library: all but the scenarios against real servers.
-library_tests := $(patsubst tests/%.rs,--test %,$(wildcard tests/*.rs))
+library_tests := $(patsubst tests/%.rs,--test %,$(wildcard tests/*.rs)) $(patsubst tests/%/main.rs,--test %,$(wildcard tests/*/main.rs))
 
 .DEFAULT_GOAL := help
 
@@ -88,7 +88,7 @@ model: need-cargo ## Explore the decisions further than the tests do: minutes an
 
 .PHONY: campaign
 campaign: need-cargo ## Try every fault at every write, and hundreds of walks, in virtual time; make test has a part
-	CAMPAIGN=all $(CARGO) test $(LOCKED) --workspace --test it -- --nocapture $(ARGS)
+	CAMPAIGN=all $(CARGO) test $(LOCKED) --workspace --test it -- --nocapture --include-ignored $(ARGS)
 
 .PHONY: flaws
 flaws: need-cargo ## Try the tests: with each deliberate flaw of tests/flaws they must fail; ARGS=name picks some

@@ -37,7 +37,6 @@ fn budget(qps: f64, burst: u32) -> Budget {
 
 #[tokio::test]
 async fn to_wait_for_a_turn_is_no_failure_and_turns_are_in_order() {
-    // The limiter goes by the real clock, so the rate is high.
     let seed = Seed::new(answers_after(Duration::ZERO), budget(2_000.0, 10));
     for seed in [seed.clone(), seed.urgent()] {
         let served = AtomicUsize::new(0);
