@@ -2,6 +2,7 @@
 
 mod fault;
 pub mod rules;
+pub mod run;
 pub mod snapshot;
 mod write;
 

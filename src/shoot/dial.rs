@@ -1,4 +1,4 @@
-//! How the API server of a shoot is reached.
+//! Connections to the API servers of shoots.
 
 use std::{
     error::Error,
@@ -18,12 +18,12 @@ use tower::{Service, ServiceExt as _};
 
 use crate::runtime::names::Names;
 
-/// The time for a connection to be made, if nobody gives it up before.
+/// Longest time for a connection to be made.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
-/// What is sent has to be acknowledged within this, which the kernel of the other side does however
-/// slow its API server is: else the way is lost, of which nobody may have told. In that time it is sent
-/// again three or four times. It is less than a suspect's read may take with ordinary kubelets, 3.3 s, so
-/// that of a name with several addresses, one of them dead, another is tried within it.
+/// Longest time until the other side acknowledges what is sent; its kernel does that however slow its API server is.
+/// After this time the connection is given up as lost. Meanwhile the packet is sent again three or four times. The
+/// time is shorter than a suspect's read may take with ordinary kubelets, 3.3 s: if a name has several addresses and
+/// one is dead, another is tried within that read.
 #[cfg(target_os = "linux")]
 const LOST: Duration = Duration::from_secs(3);
 

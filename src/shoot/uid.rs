@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hasher as _};
 
-/// A digest of an object's `metadata.uid`, which tells it from others that had its name.
+/// Digest of an object's `metadata.uid`. Another object that had the same name before has another digest.
 ///
 /// That two texts have the same digest takes somebody who chooses them, who is the API server, and
 /// could as well give one UID twice.

@@ -19,9 +19,8 @@ use crate::{
 use anyhow::{Context as _, Result};
 use attend::Attendant;
 use fake::chaos::{
-    Entry, Seen,
-    rules::{self, Bystander, Dependent},
-    snapshot,
+    Entry, Seen, rules,
+    run::{BYSTANDERS, DEPENDENTS, ETCD, EXPIRY, NODES, PHASES, Phase, dependents, differences},
 };
 use jiff::{SignedDuration, Timestamp};
 use kube::{
@@ -31,62 +30,6 @@ use kube::{
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
-
-/// Three quarters of the grace of the policy of a scenario. Leases of 4 s are renewed every second, so
-/// that a kubelet that is late on a busy machine is not taken for silent.
-const EXPIRY: SignedDuration = SignedDuration::from_secs(6);
-/// Both have to be silent.
-const NODES: usize = 2;
-
-const KCM: &str = "kube-controller-manager";
-const MCM: &str = "machine-controller-manager";
-const CA: &str = "cluster-autoscaler";
-const ETCD: &str = "etcd-main";
-
-/// The dependents of the policy.
-const DEPENDENTS: [Dependent; 4] = [
-    dependent(KCM, 2, 0, 2),
-    dependent(MCM, 3, 1, 1),
-    dependent(ETCD, 5, 1, 0),
-    dependent(CA, 1, 2, 0),
-];
-
-/// Put to zero by a human, and in the policy.
-const IDLE: Bystander = Bystander {
-    name: "vpn-seed-server",
-    replicas: 0,
-};
-/// Not in the policy.
-const STRANGER: Bystander = Bystander {
-    name: "kube-scheduler",
-    replicas: 5,
-};
-
-const fn dependent(name: &'static str, replicas: i64, down: u32, up: u32) -> Dependent {
-    Dependent {
-        name,
-        replicas,
-        down,
-        up,
-    }
-}
-
-/// What a run goes through, in this order.
-pub(super) const PHASES: [Phase; 4] = [
-    Phase::Healthy,
-    Phase::Protected,
-    Phase::Restored,
-    Phase::Gone,
-];
-
-/// A state that a run comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    Healthy,
-    Protected,
-    Restored,
-    Gone,
-}
 
 /// A run that has not come to the next phase by then never will. It is generous: a machine may be
 /// busy, several faults may each cost a back-off, and what is shown of the nodes of a cluster may wait
@@ -141,12 +84,11 @@ pub(super) async fn run(
         outcome.problems.push(format!("{error:#}"));
     }
     let (history, journal) = (run.watching.history(), run.script.journal());
-    let bystanders = [IDLE, STRANGER];
     let broken = rules::broken(
         &history,
         &journal,
         &DEPENDENTS,
-        &bystanders,
+        &BYSTANDERS,
         provable,
         alone(point),
     );
@@ -192,7 +134,7 @@ impl<'a> Run<'a> {
         let election = point.any(Fault::needs_election).then_some(&*namespace);
         let operator = attend::start(&stage.seed, name, &kubeconfig, election)?;
         script.cast(&operator);
-        let policy = shoot.policy()?.with(&spec());
+        let policy = shoot.policy()?.with(&dependents());
         let attendant = Attendant {
             stage,
             name: name.to_owned(),
@@ -282,7 +224,7 @@ impl<'a> Run<'a> {
         })
         .await?;
         if let Some(state) = outcome.seen.states.last() {
-            let differences = differences(state, &last, point);
+            let differences = differences(state, &last, alone(point));
             let said = differences.iter().map(|it| format!("in the end {it}"));
             outcome.problems.extend(said);
         }
@@ -351,7 +293,7 @@ impl Looking<'_> {
                     let calm = !armed_here(expected)
                         || since.is_some_and(|since| since.elapsed() > LINGER);
                     let settled = phase != Phase::Gone || alone(point) || self.is_quiet()?;
-                    (differences(wanted, &state, point), calm && settled)
+                    (differences(wanted, &state, alone(point)), calm && settled)
                 }
                 None => (phase.lacks(&state), self.is_quiet()?),
             };
@@ -382,56 +324,9 @@ impl Looking<'_> {
     }
 }
 
-impl Phase {
-    /// What is missing in a state at the end of this phase, by what is promised.
-    fn lacks(self, state: &Value) -> Vec<String> {
-        let protected = self == Self::Protected;
-        let mut wanted: Vec<(String, Value)> = DEPENDENTS
-            .iter()
-            .map(|it| {
-                let replicas = if protected { 0 } else { it.replicas };
-                let record = protected.then(|| it.replicas.to_string());
-                let object = json!({
-                    "replicas": replicas, "actual": replicas, "marked": protected, "record": record,
-                });
-                (format!("/objects/{}", it.name), object)
-            })
-            .collect();
-        let more = match self {
-            Self::Gone => vec![("/health", Value::Null), ("/policy", Value::Null)],
-            Self::Protected => vec![
-                ("/health/protection", json!("Active")),
-                // A machine that stood still leaves it suspect again for a moment.
-                ("/health/reason", json!("Outage")),
-                ("/policy/finalizer", json!(true)),
-                ("/policy/clusters/protected", json!(1)),
-                ("/policy/current", json!(true)),
-            ],
-            Self::Healthy | Self::Restored => vec![
-                ("/health/protection", json!("None")),
-                ("/health/reason", json!("Healthy")),
-                ("/policy/finalizer", json!(false)),
-                ("/policy/clusters/protected", json!(0)),
-                ("/policy/clusters/probing", json!(1)),
-                ("/policy/current", json!(true)),
-            ],
-        };
-        wanted.extend(
-            more.into_iter()
-                .map(|(path, value)| (path.to_owned(), value)),
-        );
-        let lacking = wanted.into_iter().flat_map(|(path, value)| {
-            let found = state.pointer(&path).cloned().unwrap_or_default();
-            let differences = snapshot::differences(&value, &found).into_iter();
-            differences.map(move |it| format!("{path}{it}"))
-        });
-        lacking.collect()
-    }
-}
-
 async fn create_objects(shoot: &Shoot, client: &Client) -> Result<()> {
     let all = DEPENDENTS.iter().map(|it| (it.name, it.replicas));
-    let all = all.chain([IDLE, STRANGER].map(|it| (it.name, it.replicas)));
+    let all = all.chain(BYSTANDERS.map(|it| (it.name, it.replicas)));
     for (name, replicas) in all {
         if name == ETCD {
             let kind = etcds();
@@ -447,35 +342,6 @@ async fn create_objects(shoot: &Shoot, client: &Client) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// What the policy of a run has other than that of a scenario.
-fn spec() -> Value {
-    let entry = |name: &str, down: u32, up: u32| {
-        let (api_version, kind) = match name {
-            ETCD => ("druid.gardener.cloud/v1alpha1", "Etcd"),
-            _ => ("apps/v1", "Deployment"),
-        };
-        let level = |level: u32| json!({"level": level, "timeout": "1m"});
-        json!({
-            "ref": {"apiVersion": api_version, "kind": kind, "name": name},
-            "optional": false,
-            "scaleDown": level(down),
-            "scaleUp": level(up),
-        })
-    };
-    let dependents = DEPENDENTS.iter().map(|it| entry(it.name, it.down, it.up));
-    let dependents: Vec<Value> = dependents.chain([entry(IDLE.name, 1, 1)]).collect();
-    json!({"dependentResourceInfos": dependents})
-}
-
-/// In what they differ. Of two operators that act each tells what it has done itself.
-fn differences(wanted: &Value, found: &Value, point: &Point) -> Vec<String> {
-    let mut all = snapshot::differences(wanted, found);
-    if !alone(point) {
-        all.retain(|it| !it.starts_with("/health/lastAction "));
-    }
-    all
 }
 
 /// Whether one operator acts. Of two, who is the first to let the cluster go deletes a ClusterHealth that

@@ -30,7 +30,7 @@ pub(super) fn usable() -> Result<(), ClientError> {
         .try_for_each(|path| is_text(path))
 }
 
-/// Whether a file may be text, if this is one: a pipe can be read only once.
+/// Checks the start of a file. Anything else, such as a pipe, is not looked at: it can be read only once.
 ///
 /// # Errors
 ///

@@ -47,7 +47,7 @@ impl Limiter {
         }
     }
 
-    /// Takes a turn, or tells when there is one.
+    /// Takes a turn. If none is free yet, returns the time at which one will be.
     fn take(&self) -> Result<(), Instant> {
         let now = Instant::now();
         let mut paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);

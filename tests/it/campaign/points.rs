@@ -10,7 +10,7 @@ use super::{
 };
 use crate::world::in_virtual_time;
 
-/// What runs without a fault are like. Of these some write in another order: which tasks go first is drawn.
+/// Records a run without a fault.
 fn undisturbed() -> Expected {
     let Outcome { problems, seen, .. } = in_virtual_time(run(None, None));
     assert!(problems.is_empty(), "undisturbed: {problems:#?}");

@@ -7,74 +7,23 @@ use std::time::Duration;
 
 use fake::{
     chaos::{
-        Fault, Seen,
-        rules::{self, Bystander, Dependent},
+        Fault, Seen, rules,
+        run::{
+            BYSTANDERS, DEPENDENTS, ETCD, EXPIRY, NODES, PHASES, Phase, dependents, differences,
+        },
         snapshot,
     },
     farm::namespace,
     store::{Call, Key, Verb},
 };
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use self::{attend::Attendant, journal::Journal};
 use crate::world::{World, micros};
 
-/// Three quarters of the grace of the policy.
-const EXPIRY: SignedDuration = SignedDuration::from_secs(6);
 const LEASE: Duration = Duration::from_secs(4);
-/// Both have to be silent.
-const NODES: usize = 2;
 const POLICY: &str = "shoots";
-
-const KCM: &str = "kube-controller-manager";
-const MCM: &str = "machine-controller-manager";
-const CA: &str = "cluster-autoscaler";
-const ETCD: &str = "etcd-main";
-
-/// The dependents of the policy.
-const DEPENDENTS: [Dependent; 4] = [
-    dependent(KCM, 2, 0, 2),
-    dependent(MCM, 3, 1, 1),
-    dependent(ETCD, 5, 1, 0),
-    dependent(CA, 1, 2, 0),
-];
-/// Put to zero by a human, and in the policy.
-const IDLE: Bystander = Bystander {
-    name: "vpn-seed-server",
-    replicas: 0,
-};
-/// Not in the policy.
-const STRANGER: Bystander = Bystander {
-    name: "kube-scheduler",
-    replicas: 5,
-};
-
-const fn dependent(name: &'static str, replicas: i64, down: u32, up: u32) -> Dependent {
-    Dependent {
-        name,
-        replicas,
-        down,
-        up,
-    }
-}
-
-/// A state that a run comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Healthy,
-    Protected,
-    Restored,
-    Gone,
-}
-
-/// What a run goes through, in this order.
-const PHASES: [Phase; 4] = [
-    Phase::Healthy,
-    Phase::Protected,
-    Phase::Restored,
-    Phase::Gone,
-];
 
 /// A run that has not come to the next phase by then never will: what is shown of the nodes of a cluster may wait for
 /// the next look at them after a restart, a minute later, and several faults may each cost a back-off.
@@ -113,13 +62,12 @@ pub async fn run(point: Option<&Point>, expected: Option<&Expected>) -> Outcome 
         outcome.problems.push(problem);
     }
     let entries = run.journal.entries(&run.world.seed.calls());
-    let bystanders = [IDLE, STRANGER];
     let (history, provable, alone) = (run.history(), run.provable, run.attendant.is_alone());
     let broken = rules::broken(
         &history,
         &entries,
         &DEPENDENTS,
-        &bystanders,
+        &BYSTANDERS,
         provable,
         alone,
     );
@@ -140,7 +88,7 @@ impl Run {
     fn prepare(point: Option<&Point>) -> Self {
         let world = World::new(1, NODES, LEASE);
         world.put_workload(0, "Etcd", ETCD, 5);
-        for bystander in [IDLE, STRANGER] {
+        for bystander in BYSTANDERS {
             world.put_workload(0, "Deployment", bystander.name, bystander.replicas);
         }
         let (journal, demands) = Journal::begin(&world.seed, point);
@@ -240,83 +188,20 @@ impl Run {
         snapshot::of(&self.history(), health, policy, &namespace(0))
     }
 
-    /// In what they differ. Of two operators that act each tells what it has done itself.
     fn differences(&self, wanted: &Value, found: &Value) -> Vec<String> {
-        let mut all = snapshot::differences(wanted, found);
-        if !self.attendant.is_alone() {
-            all.retain(|it| !it.starts_with("/health/lastAction "));
-        }
-        all
-    }
-}
-
-impl Phase {
-    /// What is missing in a state at the end of this phase, by what is promised.
-    fn lacks(self, state: &Value) -> Vec<String> {
-        let protected = self == Self::Protected;
-        let mut wanted: Vec<(String, Value)> = DEPENDENTS
-            .iter()
-            .map(|it| {
-                let replicas = if protected { 0 } else { it.replicas };
-                let record = protected.then(|| it.replicas.to_string());
-                let object = json!({
-                    "replicas": replicas, "actual": replicas, "marked": protected, "record": record,
-                });
-                (format!("/objects/{}", it.name), object)
-            })
-            .collect();
-        let more = match self {
-            Self::Gone => vec![("/health", Value::Null), ("/policy", Value::Null)],
-            Self::Protected => vec![
-                ("/health/protection", json!("Active")),
-                ("/health/reason", json!("Outage")),
-                ("/policy/finalizer", json!(true)),
-                ("/policy/clusters/protected", json!(1)),
-                ("/policy/current", json!(true)),
-            ],
-            Self::Healthy | Self::Restored => vec![
-                ("/health/protection", json!("None")),
-                ("/health/reason", json!("Healthy")),
-                ("/policy/finalizer", json!(false)),
-                ("/policy/clusters/protected", json!(0)),
-                ("/policy/clusters/probing", json!(1)),
-                ("/policy/current", json!(true)),
-            ],
-        };
-        let more = more.into_iter();
-        wanted.extend(more.map(|(path, value)| (path.to_owned(), value)));
-        let lacking = wanted.into_iter().flat_map(|(path, value)| {
-            let found = state.pointer(&path).cloned().unwrap_or_default();
-            let differences = snapshot::differences(&value, &found).into_iter();
-            differences.map(move |it| format!("{path}{it}"))
-        });
-        lacking.collect()
+        differences(wanted, found, self.attendant.is_alone())
     }
 }
 
 /// What the policy of a run has other than the documented one.
 fn spec() -> Value {
-    let entry = |name: &str, down: u32, up: u32| {
-        let (api_version, kind) = match name {
-            ETCD => ("druid.gardener.cloud/v1alpha1", "Etcd"),
-            _ => ("apps/v1", "Deployment"),
-        };
-        let level = |level: u32| json!({"level": level, "timeout": "1m"});
-        json!({
-            "ref": {"apiVersion": api_version, "kind": kind, "name": name},
-            "optional": false,
-            "scaleDown": level(down),
-            "scaleUp": level(up),
-        })
-    };
-    let dependents = DEPENDENTS.iter().map(|it| entry(it.name, it.down, it.up));
-    let dependents: Vec<Value> = dependents.chain([entry(IDLE.name, 1, 1)]).collect();
-    json!({
+    let mut spec = json!({
         "mode": "Enforce",
         "probeInterval": "1s",
         "probeTimeout": "5s",
         "initialDelay": "0s",
         "kcmNodeMonitorGraceDuration": "8s",
-        "dependentResourceInfos": dependents,
-    })
+    });
+    json_patch::merge(&mut spec, &dependents());
+    spec
 }

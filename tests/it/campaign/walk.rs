@@ -9,7 +9,6 @@ use std::{collections::BTreeMap, time::Duration};
 use fake::{
     farm::{Micros, Shoot, micros as length},
     oracle::{
-        DEPENDENTS,
         event::{Event, Hurt, Role},
         judge,
         leading::{Sent, terms, usurped},
@@ -245,12 +244,6 @@ impl Walk {
     fn shoot(&self, shoot: usize) -> &Shoot {
         self.world.shoot(shoot)
     }
-}
-
-/// The name of a dependent as it is known for good.
-fn known(name: &str) -> &'static str {
-    let known = DEPENDENTS.iter().find(|it| **it == name);
-    known.expect("it is one of the dependents")
 }
 
 /// Whether this is done to a process that then is not to blame for what it loses.

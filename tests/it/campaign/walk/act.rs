@@ -13,7 +13,7 @@ use fake::{
 };
 use serde_json::{Value, json};
 
-use super::{SIZE, Walk, is_excuse, known, place};
+use super::{SIZE, Walk, is_excuse, place};
 use crate::world::{self, Election, micros};
 
 /// For how long a seed is away that is started again.
@@ -171,7 +171,7 @@ impl Walk {
     /// Scales as Gardener does when a shoot is reconciled that nobody protects.
     fn give_replicas(&self, shoot: usize) {
         for name in DEPENDENTS {
-            let replicas = self.wanted[&(shoot, known(name))];
+            let replicas = self.wanted[&(shoot, name)];
             self.edit(shoot, name, |it| it["spec"]["replicas"] = json!(replicas));
         }
     }

@@ -8,7 +8,7 @@ use fake::{
 };
 use serde_json::Value;
 
-use super::{SIZE, Walk, known};
+use super::{SIZE, Walk};
 
 /// Until all is well. Another must lead first (15 s), read and judge all; an API server that was dead is tried again
 /// within half a minute, and Nodes are looked at once a minute.
@@ -113,7 +113,7 @@ impl Walk {
             }
             for name in DEPENDENTS {
                 let found = self.dependent(shoot, name);
-                let wanted = self.wanted[&(shoot, known(name))];
+                let wanted = self.wanted[&(shoot, name)];
                 let mark = &found["metadata"]["annotations"][MARK];
                 if found["spec"]["replicas"] != wanted || !mark.is_null() {
                     let has = &found["spec"]["replicas"];
