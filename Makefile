@@ -64,11 +64,6 @@ chaos: controlplane build ## Try every fault at every write of the operator; ARG
 	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/debug/dependency-watchdog}" \
 		exec "$$target/debug/chaos" $(ARGS)
 
-.PHONY: soak
-soak: controlplane build release ## Have things go wrong at random for 20 minutes; ARGS="--minutes 60", or --help for more
-	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/release/dependency-watchdog}" \
-		exec "$$target/debug/soak" $(ARGS)
-
 .PHONY: node
 node: build ## Run what is shipped on real kubelets, as root on Linux; ARGS=name picks some, PROFILE=dev builds the image fast
 	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/debug/dependency-watchdog}" \

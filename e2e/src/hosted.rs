@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 /// How many requests are under way at once.
 const AT_ONCE: usize = 16;
 /// The Secret that the documented policy names.
-pub const SECRET: &str = "shoot-access-dependency-watchdog-probe";
+const SECRET: &str = "shoot-access-dependency-watchdog-probe";
 /// What each dependent has before an outage, in the order of [`DEPENDENTS`].
 pub const REPLICAS: [i32; 3] = [2, 3, 1];
 
@@ -62,7 +62,7 @@ fn requests(
     embedded: &Embedded,
 ) -> Requests {
     let namespace = namespace(shoot);
-    let secret = secret(port, authority, TOKEN);
+    let secret = secret(port, authority);
     let core = format!("/api/v1/namespaces/{namespace}");
     let mut rest = vec![
         (format!("{core}/secrets"), secret.to_string()),
@@ -86,13 +86,13 @@ fn requests(
     }
 }
 
-/// The Secret by which a shoot at this port is read, with this token.
-pub fn secret(port: u16, authority: &str, token: &str) -> Value {
+/// The Secret by which a shoot at this port is read.
+fn secret(port: u16, authority: &str) -> Value {
     let kubeconfig = Kubeconfig {
         server: format!("https://127.0.0.1:{port}"),
         certificate_authority: authority.as_bytes().to_vec(),
         user: "dependency-watchdog-probe".to_owned(),
-        token: token.to_owned(),
+        token: TOKEN.to_owned(),
     };
     json!({
         "metadata": {"name": SECRET},

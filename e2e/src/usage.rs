@@ -4,7 +4,6 @@ use anyhow::{Context as _, Result};
 use rustix::param::clock_ticks_per_second;
 use serde::Serialize;
 use std::{
-    collections::BTreeSet,
     fs,
     time::{Duration, Instant},
 };
@@ -58,45 +57,6 @@ pub fn computed(pid: u32) -> Result<Duration> {
 /// The memory of a process now.
 pub fn memory(pid: u32) -> Result<Memory> {
     parse_memory(&read(&format!("/proc/{pid}/status"))?)
-}
-
-/// How many threads a process has.
-pub fn threads(pid: u32) -> Result<u64> {
-    let status = read(&format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|it| it.strip_prefix("Threads:"));
-    let threads = line.and_then(|it| it.trim().parse().ok());
-    threads.context("no Threads in /proc/PID/status")
-}
-
-/// How many files a process has open, and the ports of those with whom it is connected over IPv4: one
-/// for each connection.
-pub fn files(pid: u32) -> Result<(usize, Vec<u16>)> {
-    let path = format!("/proc/{pid}/fd");
-    let entries = fs::read_dir(&path).with_context(|| format!("cannot read {path}"))?;
-    // One that has been closed meanwhile counts no more.
-    let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
-    let links: Vec<String> = links.map(|it| it.display().to_string()).collect();
-    let inode = |link: &String| {
-        let inode = link.strip_prefix("socket:[")?.strip_suffix(']')?;
-        Some(inode.to_owned())
-    };
-    let sockets: BTreeSet<String> = links.iter().filter_map(inode).collect();
-    let table = read(&format!("/proc/{pid}/net/tcp"))?;
-    Ok((links.len(), peers(&table, &sockets)))
-}
-
-/// The ports at the other ends of these sockets, as far as they are connections.
-fn peers(table: &str, sockets: &BTreeSet<String>) -> Vec<u16> {
-    const ESTABLISHED: &str = "01";
-    let peer = |line: &str| {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let (remote, state, inode) = (fields.get(2)?, fields.get(3)?, fields.get(9)?);
-        if *state != ESTABLISHED || !sockets.contains(*inode) {
-            return None;
-        }
-        u16::from_str_radix(remote.split_once(':')?.1, 16).ok()
-    };
-    table.lines().skip(1).filter_map(peer).collect()
 }
 
 fn read(path: &str) -> Result<String> {
@@ -175,26 +135,5 @@ mod tests {
         assert_eq!(parse_memory(status).unwrap(), expected);
         assert!(parse_memory("VmRSS:\t1 kB\n").is_err());
         assert!(memory(std::process::id()).unwrap().peak > 0);
-    }
-
-    #[test]
-    fn a_connection_is_known_by_its_inode() {
-        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
-   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 11 1 0 100 0 0 10 0
-   1: 0100007F:C0DE 0100007F:1BB0 01 00000000:00000000 00:00000000 00000000     0        0 12 1 0 20 4 30 10 -1
-   2: 0100007F:C0DF 0100007F:1BB1 01 00000000:00000000 00:00000000 00000000     0        0 13 1 0 20 4 30 10 -1
-";
-        let sockets = BTreeSet::from(["11".to_owned(), "12".to_owned()]);
-        assert_eq!(peers(table, &sockets), [0x1bb0]);
-    }
-
-    #[test]
-    fn what_is_open_is_counted() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let _stream = std::net::TcpStream::connect(address).unwrap();
-        let (files, peers) = files(std::process::id()).unwrap();
-        assert!(files >= 2 && peers.contains(&address.port()), "{peers:?}");
-        assert!(threads(std::process::id()).unwrap() > 0);
     }
 }

@@ -32,10 +32,6 @@ pub(super) enum Order {
         shoots: Vec<(usize, Death)>,
         at: Micros,
     },
-    /// They live again, and are written to from then on.
-    Revive { shoots: Vec<usize>, at: Micros },
-    /// From now on this shoot knows this token, and no other.
-    Token { shoot: usize, token: String },
     /// Answer a [`Count`] of each shoot.
     Count,
 }
@@ -116,18 +112,6 @@ impl Control {
     pub async fn kill(&mut self, shoots: &[(usize, Death)], at: Micros) -> Result<()> {
         let shoots = shoots.to_vec();
         self.ask(&Order::Kill { shoots, at }).await
-    }
-
-    /// Brings the API servers of these shoots back, on the same ports. They are written to from then on.
-    pub async fn revive(&mut self, shoots: &[usize], at: Micros) -> Result<()> {
-        let shoots = shoots.to_vec();
-        self.ask(&Order::Revive { shoots, at }).await
-    }
-
-    /// Has a shoot accept this token alone.
-    pub async fn token(&mut self, shoot: usize, token: &str) -> Result<()> {
-        let token = token.to_owned();
-        self.ask(&Order::Token { shoot, token }).await
     }
 
     async fn ask<T: DeserializeOwned>(&mut self, order: &Order) -> Result<T> {

@@ -3,7 +3,7 @@
 use super::black_hole::{BlackHole, closed_port};
 use anyhow::Result;
 use fake::farm::{Death, Server};
-use std::{sync::Arc, time::Duration};
+use std::{future::pending, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
     time::sleep,
@@ -13,41 +13,31 @@ use tokio_rustls::TlsAcceptor;
 /// After a connection that was not accepted.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// Accepts connections as long as the server lives, and again when it does so again.
-pub(super) async fn listen(server: Arc<Server>, mut listener: TcpListener, acceptor: TlsAcceptor) {
+/// Accepts connections as long as the server lives, and then keeps the port, so that nobody else gets it.
+pub(super) async fn listen(server: Arc<Server>, listener: TcpListener, acceptor: TlsAcceptor) {
     let mut death = server.death();
     let unreachable =
         |death: &Option<Death>| matches!(death, Some(Death::Refuses | Death::Swallows));
     let Ok(address) = listener.local_addr() else {
         return;
     };
-    loop {
-        tokio::select! {
-            // The sender is the server's, so it is not gone.
-            _ = death.wait_for(unreachable) => {}
-            () = accept(&server, &listener, &acceptor) => {}
-        }
-        drop(listener);
-        let swallows = *death.borrow() == Some(Death::Swallows);
-        let away = if swallows {
-            BlackHole::open(address)
-                .await
-                .map(|_hole| Away::Silent { _hole })
-        } else {
-            closed_port(address).map(|_socket| Away::Closed { _socket })
-        };
-        if let Err(error) = &away {
-            tracing::error!("the port of a dead shoot is not kept: {error:#}");
-        }
-        let _ = death.wait_for(|death| !unreachable(death)).await;
-        drop(away);
-        listener = loop {
-            match TcpListener::bind(address).await {
-                Ok(listener) => break listener,
-                Err(error) => tracing::warn!("a shoot does not listen again: {error}"),
-            }
-            sleep(ACCEPT_AGAIN).await;
-        };
+    tokio::select! {
+        // The sender is the server's, so it is not gone.
+        _ = death.wait_for(unreachable) => {}
+        () = accept(&server, &listener, &acceptor) => {}
+    }
+    drop(listener);
+    let swallows = *death.borrow() == Some(Death::Swallows);
+    let kept = if swallows {
+        BlackHole::open(address)
+            .await
+            .map(|_hole| Kept::Silent { _hole })
+    } else {
+        closed_port(address).map(|_socket| Kept::Closed { _socket })
+    };
+    match kept {
+        Ok(_kept) => pending().await,
+        Err(error) => tracing::error!("the port of a dead shoot is not kept: {error:#}"),
     }
 }
 
@@ -76,8 +66,8 @@ async fn serve(server: Arc<Server>, stream: TcpStream, acceptor: TlsAcceptor) ->
     server.serve(stream, acceptor).await
 }
 
-/// What stands in for a listener meanwhile, so that nobody else gets its port.
-enum Away {
+/// What has the port of a dead shoot.
+enum Kept {
     Silent { _hole: BlackHole },
     Closed { _socket: TcpSocket },
 }
@@ -90,29 +80,27 @@ mod tests {
     use tokio::time::timeout;
 
     #[tokio::test]
-    async fn a_dead_shoot_is_back_on_its_port() {
+    async fn a_dead_shoot_is_not_reached() {
         let (_, acceptor) = identity().unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let kubelets = Kubelets::new(1, 30, Duration::from_secs(10), now());
-        let server = Arc::new(Server::new(1, 30, 40, kubelets, now));
-        tokio::spawn(listen(Arc::clone(&server), listener, acceptor));
-        let connects = async |expected: bool| {
-            wait::until("the port to be open or not", async || {
-                let limit = Duration::from_millis(200);
-                let connected = timeout(limit, TcpStream::connect(address)).await;
-                let connected = connected.is_ok_and(|it| it.is_ok());
-                wait::seen(connected == expected, connected)
-            })
-            .await
-            .unwrap();
-        };
         for death in [Death::Refuses, Death::Swallows] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let kubelets = Kubelets::new(1, 30, Duration::from_secs(10), now());
+            let server = Arc::new(Server::new(1, 30, 40, kubelets, now));
+            tokio::spawn(listen(Arc::clone(&server), listener, acceptor.clone()));
+            let connects = async |expected: bool| {
+                wait::until("the port to be open or not", async || {
+                    let limit = Duration::from_millis(200);
+                    let connected = timeout(limit, TcpStream::connect(address)).await;
+                    let connected = connected.is_ok_and(|it| it.is_ok());
+                    wait::seen(connected == expected, connected)
+                })
+                .await
+                .unwrap();
+            };
             connects(true).await;
             server.die(death, now());
             connects(false).await;
-            server.revive(now());
         }
-        connects(true).await;
     }
 }

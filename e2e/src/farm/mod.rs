@@ -115,16 +115,6 @@ impl Farm {
                     }
                     send(&mut stream, &()).await?;
                 }
-                Order::Revive { shoots, at } => {
-                    for shoot in shoots {
-                        self.server(shoot)?.revive(at);
-                    }
-                    send(&mut stream, &()).await?;
-                }
-                Order::Token { shoot, token } => {
-                    self.server(shoot)?.accept_only(token);
-                    send(&mut stream, &()).await?;
-                }
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! What may happen in a soak, and what makes up for it.
+//! What may happen in a walk, and what makes up for it.
 
 use crate::farm::Death;
 use crate::oracle::policy::Edit;
@@ -94,7 +94,7 @@ impl Event {
         })
     }
 
-    /// Its kind, for the table.
+    /// Its kind, without whom it is done to.
     pub fn kind(&self) -> String {
         match self {
             Self::Policy(Edit::Hold(hold)) => format!("policy: {hold:?}"),

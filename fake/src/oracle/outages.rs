@@ -6,7 +6,7 @@ use crate::oracle::{
     versions::Version,
 };
 use jiff::Timestamp;
-use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 /// From the expiry until a dependent is at zero, on an idle machine.
 const USUAL: Duration = Duration::from_secs(5);
@@ -80,22 +80,6 @@ impl Outages {
             *reasons.entry(*reason).or_default() += 1;
         }
         reasons
-    }
-
-    /// Each that was excused, as a table in Markdown.
-    pub fn table(&self) -> String {
-        let mut text =
-            "| shoot | silent from | to | not scaled down, since |\n|---:|---|---|---|\n"
-                .to_owned();
-        for (outage, reason) in &self.excused {
-            let Outage {
-                shoot, from, until, ..
-            } = outage;
-            let until = until.map_or(String::new(), time);
-            // Writing to a String does not fail.
-            let _ = writeln!(text, "| {shoot} | {} | {until} | {reason} |", time(*from));
-        }
-        text
     }
 }
 
@@ -281,7 +265,6 @@ mod tests {
                 if !is_due {
                     assert!(found.excused[0].1.to_string().contains(reason), "{found:?}");
                     assert_eq!(found.reasons().into_values().sum::<usize>(), 1);
-                    assert_eq!(found.table().lines().count(), 3);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! The policy of a soak, and how people change it.
+//! The policy of a walk, and how people change it.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ pub enum Edit {
 }
 
 /// The label of Clusters by which half of them are selected, and its values.
-pub const HALF: &str = "soak-half";
+pub const HALF: &str = "walk-half";
 
 /// The half that a shoot is in; a policy with [`Hold::Half`] selects `even`.
 pub fn half(shoot: usize) -> &'static str {
@@ -52,7 +52,7 @@ pub fn half(shoot: usize) -> &'static str {
 }
 
 impl Policy {
-    /// The one that a soak begins with.
+    /// The one that a walk begins with.
     pub const FIRST: Self = Self {
         interval: 5,
         grace: 20,

@@ -20,19 +20,6 @@ pub fn broken(history: &[Version], truth: &Truth) -> Vec<String> {
     said.collect()
 }
 
-/// How often a dependent was scaled to zero, and restored, by the operator.
-pub fn moves(history: &[Version]) -> (usize, usize) {
-    let steps = pairs(history).filter_map(|(before, now)| Some((before?, now)));
-    steps.fold((0, 0), |(taken, given), (before, now)| {
-        let is_taken = before.replicas > 0 && now.replicas == 0 && now.marked;
-        let is_given = before.marked
-            && before.replicas == 0
-            && now.replicas > 0
-            && before.record == Some(now.replicas);
-        (taken + usize::from(is_taken), given + usize::from(is_given))
-    })
-}
-
 /// Each version, after the one before of the same object.
 fn pairs(history: &[Version]) -> impl Iterator<Item = (Option<&Version>, &Version)> {
     let mut newest = BTreeMap::new();
@@ -242,7 +229,6 @@ mod tests {
         new.uid = "v".to_owned();
         let history = [version(0, 90, 2, None), version(0, 140, 0, Some(2)), new];
         assert_eq!(broken(&history, &truth()), Vec::<String>::new());
-        assert_eq!(moves(&history), (1, 0));
         let found = broken(&history[1..], &truth());
         assert!(found.len() == 1 && found[0].contains("a new dependent"));
     }
