@@ -13,9 +13,6 @@ LOCKED := $(if $(CI),--locked)
 target_dir = $$($(CARGO) metadata --format-version 1 --no-deps $(LOCKED) \
 	| sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 
-# Every test of the library: all but the scenarios against real servers.
-library_tests := $(patsubst tests/%.rs,--test %,$(wildcard tests/*.rs)) $(patsubst tests/%/main.rs,--test %,$(wildcard tests/*/main.rs))
-
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -75,15 +72,15 @@ test: need-cargo controlplane gitops-tools check-alerts check-dashboard ## Run e
 
 .PHONY: unit
 unit: need-cargo ## Run the tests that need no servers; ARGS=name picks some
-	@hack/test.sh $(CARGO) test $(LOCKED) --workspace --no-fail-fast --lib --bins $(library_tests) -- $(ARGS)
+	@hack/test.sh $(CARGO) test $(LOCKED) --workspace --no-fail-fast --lib --bins --test it -- $(ARGS)
 
 .PHONY: model
 model: need-cargo ## Explore the decisions further than the tests do: minutes and gigabytes; ARGS=name picks some
-	CARGO_PROFILE_DEV_OPT_LEVEL=2 $(CARGO) test $(LOCKED) --workspace --test prober_model -- --include-ignored --nocapture --test-threads 2 $(ARGS)
+	CARGO_PROFILE_DEV_OPT_LEVEL=2 $(CARGO) test $(LOCKED) --workspace --test it model:: -- --include-ignored --nocapture --test-threads 2 $(ARGS)
 
 .PHONY: campaign
 campaign: need-cargo ## Try every fault at every write, and hundreds of walks, in virtual time; make test has a part
-	CAMPAIGN=all $(CARGO) test $(LOCKED) --workspace --test it -- --nocapture --include-ignored $(ARGS)
+	CAMPAIGN=all $(CARGO) test $(LOCKED) --workspace --test it campaign:: -- --nocapture --include-ignored $(ARGS)
 
 .PHONY: flaws
 flaws: need-cargo ## Try the tests: with each deliberate flaw of tests/flaws they must fail; ARGS=name picks some
@@ -99,7 +96,7 @@ parsers = api:: checks:: gardener:: report::recall observer::nodes runtime::answ
 
 .PHONY: fuzz
 fuzz: need-cargo ## Try each parser of foreign input for TIME seconds (600) at once, then those beside the code with CASES inputs (5000); ARGS=name picks some
-	DWD_FUZZ_SECONDS=$(or $(TIME),600) $(CARGO) test $(LOCKED) --workspace --test untrusted_input -- \
+	DWD_FUZZ_SECONDS=$(or $(TIME),600) $(CARGO) test $(LOCKED) --workspace --test it untrusted:: -- \
 		--nocapture --test-threads 64 --skip memory --skip table $(ARGS)
 	PROPTEST_CASES=$(or $(CASES),5000) $(CARGO) test $(LOCKED) --workspace --lib -- $(or $(ARGS),$(parsers))
 
@@ -122,24 +119,21 @@ lines: need-cargo ## Count the lines of each area, and fail if one is above its 
 format: need-cargo ## Format the code
 	$(CARGO) fmt --all
 
-# The tests whose runs are recorded.
-recorded := health_writer prober_holds prober_fleet prober_flows prober_letting_go weed_writer
-
 .PHONY: recordings
-recordings: need-cargo ## Record the requests and messages of scripted runs anew: tests/snapshots/acts and words
-	INSTA_UPDATE=always $(CARGO) test $(LOCKED) --workspace --no-fail-fast $(addprefix --test ,$(recorded)) -- $(ARGS)
+recordings: need-cargo ## Record the requests of scripted runs anew: tests/snapshots/acts
+	INSTA_UPDATE=always $(CARGO) test $(LOCKED) --workspace --no-fail-fast --test it $(or $(ARGS),prober:: health:: weeder::)
 
 .PHONY: crds
 crds: need-cargo ## Generate the files in crds/ from the types
-	DWD_WRITE_DOCS=1 $(CARGO) test $(LOCKED) --workspace --test crds files_are_up_to_date
+	DWD_WRITE_DOCS=1 $(CARGO) test $(LOCKED) --workspace --test it crds::files_are_up_to_date
 
 .PHONY: check-crds
 check-crds: need-cargo ## Fail if the files in crds/ are not those of the types
-	$(CARGO) test $(LOCKED) --workspace --test crds
+	$(CARGO) test $(LOCKED) --workspace --test it crds::
 
 .PHONY: chart
 chart: crds ## Generate crds/, and the chart's table of values
-	DWD_WRITE_DOCS=1 $(CARGO) test $(LOCKED) --workspace --test chart every_value_is_described
+	DWD_WRITE_DOCS=1 $(CARGO) test $(LOCKED) --workspace --test it chart::every_value_is_described
 
 .PHONY: check-chart
 check-chart: ARGS = chart
@@ -147,8 +141,8 @@ check-chart: e2e ## Test the chart: what it renders, refuses, installs and leave
 
 .PHONY: docs
 docs: need-cargo ## Generate docs/flags.md, docs/api.md and the tables of docs/metrics.md from the code
-	DWD_WRITE_DOCS=1 $(CARGO) test $(LOCKED) --workspace --test reference
-	DWD_WRITE_DOCS=1 $(CARGO) test $(LOCKED) --workspace --test metrics every_metric_is_described
+	DWD_WRITE_DOCS=1 $(CARGO) test $(LOCKED) --workspace --test it reference::
+	DWD_WRITE_DOCS=1 $(CARGO) test $(LOCKED) --workspace --test it every_metric_is_described
 
 .PHONY: book
 book: ## Build the documentation as a book: target/book/index.html

@@ -45,7 +45,7 @@ rust() {
 
 # Prints each area with its figure.
 areas() {
-    local folder product=0 lines conformance
+    local file folder product=0 lines conformance
     for folder in src/*/; do
         # shellcheck disable=SC2046
         lines=$(code $(shipped "$folder") | wc -l)
@@ -57,11 +57,10 @@ areas() {
     product=$((product + lines))
     echo "src src/*.rs $lines"
     echo "not-shipped tests-in-src $(($(rust src) - product))"
-    echo "not-shipped tests/*.rs+support $(rust tests/*.rs tests/support)"
-    for folder in tests/*/; do
-        [[ $folder != tests/support/ ]] || continue
-        lines=$(rust "$folder")
-        ((lines == 0)) || echo "not-shipped ${folder%/} $lines"
+    for file in tests/it/*.rs; do
+        folder=${file%.rs}
+        [[ -d $folder ]] || folder=
+        echo "not-shipped ${file%.rs} $(rust "$file" $folder)"
     done
     echo "not-shipped benches $(rust benches)"
     conformance=$(rust e2e/tests/scenarios/conformance.rs e2e/tests/scenarios/conformance)

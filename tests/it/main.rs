@@ -1,4 +1,4 @@
-//! The whole operator, seen from outside, in virtual time.
+//! The tests that need no servers.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,4 +10,17 @@
 #![allow(unreachable_pub, reason = "modules of a test binary")]
 
 mod campaign;
+mod checks;
+mod endpoints;
+mod explain;
+mod files;
+mod health;
+mod model;
+mod prober;
+mod restore;
+mod shoot;
+mod simulation;
+mod support;
+mod untrusted;
+mod weeder;
 mod world;

@@ -509,14 +509,10 @@ async fn e2e_a_service_that_was_ready_long_before_a_weeder_starts_opens_no_windo
 
     let [needs_etcd, _] = chain();
     let policy = stack.policy(&[needs_etcd])?;
-    policy
-        .clone()
-        .with(&json!({"watchDuration": "1s"}))
-        .apply()
-        .await?;
+    let short = policy.clone().with(&json!({"watchDuration": "1s"}));
+    short.apply().await?;
     passes(changed).await?;
     let weeder = Operator::start(&seed, "weeder", "weeder", &[])?;
-    let short = policy.clone().with(&json!({"watchDuration": "1s"}));
     let status = short.reports("etcd to be ready", |it| it.services.ready == 1);
     let status = status.await?;
     ensure!(status.open_windows == 0, "{status:?}");

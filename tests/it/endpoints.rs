@@ -1,0 +1,5 @@
+//! What the process serves and logs.
+
+mod admin;
+mod logs;
+mod metrics;

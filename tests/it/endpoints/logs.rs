@@ -1,0 +1,343 @@
+//! What is logged of a whole run: transitions with their evidence, and no secret ever.
+
+use std::{
+    io,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use crate::support::{
+    Failure, Garden, LONG, Read, World, change_policy, kubeconfig, put_kubeconfig, put_pod,
+    put_slice, weed_policy,
+};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::{Value, json};
+use tracing::{Level, subscriber::DefaultGuard};
+
+const TOKEN: &str = "recognisable-token-4711";
+const KEY: &str = "recognisable-key-0815";
+
+/// The lines that are logged on this thread.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    fn begin(level: Level) -> (Self, DefaultGuard) {
+        let log = Self::default();
+        let lines = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .json()
+            .flatten_event(true)
+            .with_env_filter(format!("dependency_watchdog={level}"))
+            .with_writer(move || lines.clone())
+            .finish();
+        (log, tracing::subscriber::set_default(subscriber))
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+
+    /// The lines since the last time, by which they are forgotten.
+    fn take(&self) -> Vec<Value> {
+        let text = String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap();
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+}
+
+/// The lines about this cluster with this reason.
+fn with_reason<'a>(lines: &'a [Value], reason: &str) -> Vec<&'a Value> {
+    lines
+        .iter()
+        .filter(|it| it["cluster"] == "a" && it["reason"] == reason)
+        .collect()
+}
+
+#[tokio::test]
+async fn each_transition_is_one_line_with_its_evidence() {
+    let (log, _guard) = Log::begin(Level::INFO);
+    let world = World::running(&["a", "b"]).await;
+    world.reason("a", "Healthy").await;
+    world.reason("b", "Healthy").await;
+    world.clock.pass(Duration::from_secs(1)).await;
+    let lines = log.take();
+    assert_eq!(with_reason(&lines, "Healthy").len(), 1, "{lines:?}");
+    world.clock.pass(2 * LONG).await;
+    assert_eq!(log.take(), [] as [Value; 0], "healthy probes say nothing");
+
+    world.shoot("a").silence(0);
+    world.protection("a", "Active").await;
+    world.clock.pass(2 * LONG).await;
+    let lines = log.take();
+    let outages = with_reason(&lines, "Outage");
+    let [outage] = outages[..] else {
+        panic!("{lines:?}");
+    };
+    assert_eq!(outage["level"], "WARN");
+    for (field, expected) in [
+        ("candidates", json!(4)),
+        ("expired", json!(4)),
+        ("unknown", json!(0)),
+        ("needed", json!(3)),
+        ("fraction", json!(0.6)),
+        ("grace_seconds", json!(40.0)),
+    ] {
+        assert_eq!(outage[field], expected, "{field}");
+    }
+    for field in ["median_age_seconds", "oldest_age_seconds"] {
+        let age = outage[field].as_f64().unwrap();
+        assert!((30.0..32.0).contains(&age), "{field} {age}");
+    }
+    let wrote: Vec<_> = lines.iter().filter(|it| it["message"] == "wrote").collect();
+    assert_eq!(wrote.len(), 3, "{lines:?}");
+    let step = wrote[0]["step"].as_str().unwrap();
+    assert!(step.starts_with("scale down from "), "{step}");
+    assert!(
+        wrote[0]["why"].as_str().unwrap().contains("4 of 4"),
+        "{}",
+        wrote[0]
+    );
+    let protections = lines.iter().filter(|it| it["message"] == "protection");
+    let protections: Vec<_> = protections.map(|it| it["to"].as_str().unwrap()).collect();
+    assert_eq!(protections, ["ScalingDown", "Active"]);
+
+    world.shoot("a").renew();
+    world.protection("a", "None").await;
+    let lines = log.take();
+    assert_eq!(with_reason(&lines, "Healthy").len(), 1, "{lines:?}");
+
+    // What fails again and again is told once.
+    world.shoot("a").fail(Read::Cached, Failure::Status(503));
+    world
+        .seed
+        .fail(Failure::Status(503), (0, usize::MAX), |call| {
+            call.resource == "clusters" || call.resource.starts_with("clusterhealths/")
+        });
+    world.seed.end_watches("clusters");
+    world.clock.pass(2 * LONG).await;
+    let lines = log.take();
+    assert_eq!(with_reason(&lines, "ServerError").len(), 1, "{lines:?}");
+    assert_eq!(
+        lines.len(),
+        4,
+        "the shoot, its state, the watch, the status: {lines:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_right_that_is_missing_is_told_once_and_so_is_that_it_is_granted() {
+    let (log, _guard) = Log::begin(Level::INFO);
+    let mut world = World::new(&["a"]).await;
+    world.seed.deny(|asked| asked["name"] == "kcm");
+    world.start();
+    world.reason("a", "Healthy").await;
+    world.clock.pass(5 * LONG).await;
+    let told = || {
+        let lines = log.take().into_iter();
+        let lines: Vec<Value> = lines.filter(|line| line["policy"] == "p").collect();
+        let [line] = &lines[..] else {
+            panic!("{lines:?}");
+        };
+        let text = |field: &str| line[field].as_str().unwrap().to_owned();
+        (text("level"), text("message"))
+    };
+    let (level, message) = told();
+    assert_eq!(level, "WARN");
+    for part in [
+        "patch deployments.apps/kcm in a",
+        "manifests/prober/rbac.yaml",
+    ] {
+        assert!(message.contains(part), "{message}");
+    }
+    world.seed.deny(|_| false);
+    world.clock.pass(5 * LONG).await;
+    let (level, message) = told();
+    assert_eq!(level, "INFO");
+    assert!(message.contains("has all rights"), "{message}");
+}
+
+/// However much else of it changes.
+#[tokio::test]
+async fn a_mistake_in_a_policy_is_told_once() {
+    let (log, _guard) = Log::begin(Level::WARN);
+    let world = World::running(&["a"]).await;
+    world.reason("a", "Healthy").await;
+    for (field, value, expected) in [
+        ("nodeLeaseFailureFraction", json!(7.5), 1),
+        ("suspend", json!(true), 0),
+        ("suspend", json!(false), 0),
+        ("nodeLeaseFailureFraction", json!(8.5), 1),
+    ] {
+        change_policy(&world, "p", |policy| policy["spec"][field] = value.clone());
+        world.clock.pass(LONG).await;
+        let lines = log.take();
+        let told = lines.iter().filter_map(|line| line["message"].as_str());
+        let told = told.filter(|it| it.starts_with("the policy is not obeyed"));
+        assert_eq!(told.count(), expected, "{field} {lines:?}");
+    }
+}
+
+#[tokio::test]
+async fn no_secret_is_logged() {
+    let (log, _guard) = Log::begin(Level::TRACE);
+    let mut world = World::new(&["a"]).await;
+    let good = world.shoot("a").kubeconfig_with(TOKEN);
+    let put = |world: &World, text: &[u8]| put_kubeconfig(&world.seed, "a", text);
+    put(&world, &good);
+    world.start();
+    world.reason("a", "Healthy").await;
+    for failure in Failure::ALL {
+        world.shoot("a").fail(Read::Cached, failure);
+        world.shoot("a").fail(Read::Version, failure);
+        world.clock.pass(Duration::from_secs(15)).await;
+    }
+    world.shoot("a").heal();
+    world.reason("a", "Healthy").await;
+    world.shoot("a").silence(0);
+    world.protection("a", "Active").await;
+    world.shoot("a").renew();
+    world.protection("a", "None").await;
+
+    // The seed answers with anything but Secrets.
+    for failure in Failure::ALL {
+        let secrets = |call: &crate::support::Call| call.resource == "secrets";
+        world.seed.fail(failure, (0, usize::MAX), secrets);
+        world.seed.compact();
+        world.seed.end_watches("secrets");
+        world.clock.pass(LONG).await;
+        world.seed.heal();
+    }
+    // A server that does not accept it, and kubeconfigs with mistakes right beside what is secret.
+    world.shoot("a").accept("another");
+    world.reason("a", "Unauthorized").await;
+    let with_user = |user: Value| kubeconfig("https://127.0.0.1:1", "no certificate", &user);
+    let encoded = STANDARD.encode(KEY);
+    let text = String::from_utf8(good).unwrap();
+    for bad in [
+        with_user(json!({"token": TOKEN})),
+        with_user(json!({"token": {TOKEN: TOKEN}})),
+        with_user(json!({"token": [TOKEN]})),
+        with_user(json!({"client-key-data": encoded, "client-certificate-data": encoded})),
+        with_user(json!({"client-key-data": KEY, "client-certificate-data": KEY})),
+        with_user(json!({"password": TOKEN, "username": KEY})),
+        with_user(json!({"auth-provider": {"config": {"id-token": TOKEN}}})),
+        text.replace("\"token\":", "\"token\": !").into_bytes(),
+        text.replace("token\"", "token").into_bytes(),
+        format!("{TOKEN}: [{KEY}").into_bytes(),
+    ] {
+        put(&world, &bad);
+        world.clock.pass(Duration::from_secs(15)).await;
+    }
+    world.stop().await;
+
+    let text = log.text();
+    assert!(text.lines().count() > 50, "it says something");
+    for secret in [TOKEN, KEY, &encoded, &STANDARD.encode(TOKEN)] {
+        let line = text.lines().find(|line| line.contains(secret));
+        assert_eq!(line, None);
+    }
+}
+
+/// One line for each recovery and each pod; what is found ready, and what ends, goes together.
+#[tokio::test]
+async fn the_weeder_says_what_it_does_and_why() {
+    let (log, _guard) = Log::begin(Level::INFO);
+    let mut garden = Garden::new(&["a", "b", "c"]);
+    garden.seed.put(&weed_policy("p", "etcd", "api"));
+    for namespace in ["a", "b"] {
+        put_slice(&garden.seed, namespace, "etcd", true);
+    }
+    put_slice(&garden.seed, "c", "etcd", false);
+    put_pod(&garden.seed, "a", "api-1", "api", true);
+    garden.start();
+    garden
+        .status_where("windows are open", |status| status["openWindows"] == 2)
+        .await;
+    let lines = log.take();
+    let [opened, deleted] = &lines[..] else {
+        panic!("{lines:#?}");
+    };
+    assert_eq!(opened["reason"], "FoundReady");
+    assert_eq!(opened["windows"], 2);
+    assert_eq!(opened["services"], "a/etcd, b/etcd");
+    for (field, expected) in [
+        ("message", "the pod was deleted, to restart at once"),
+        ("namespace", "a"),
+        ("pod", "api-1"),
+        ("owner", "ReplicaSet/api-1"),
+        ("containers", "main"),
+        ("service", "etcd"),
+        ("policy", "p"),
+    ] {
+        assert_eq!(deleted[field], expected, "{deleted}");
+    }
+    for field in ["looping_seconds", "ready_seconds"] {
+        assert_eq!(deleted[field], 0.0, "{deleted}");
+    }
+
+    put_slice(&garden.seed, "c", "etcd", true);
+    garden.pass(2).await;
+    let lines = log.take();
+    let [recovered] = &lines[..] else {
+        panic!("{lines:#?}");
+    };
+    assert_eq!(recovered["reason"], "Recovered");
+    assert_eq!(recovered["namespace"], "c");
+    assert_eq!(recovered["seconds"], 60.0);
+
+    garden.pass(55).await;
+    assert_eq!(log.take(), Vec::<Value>::new());
+    garden.change_policy(|policy| policy["spec"]["suspend"] = json!(true));
+    garden.pass(2).await;
+    let lines = log.take();
+    let [closed] = &lines[..] else {
+        panic!("{lines:#?}");
+    };
+    assert_eq!(closed["reason"], "Withdrawn");
+    assert_eq!(closed["services"], "a/etcd, b/etcd, c/etcd");
+}
+
+/// What is tried again and again is told once.
+#[tokio::test]
+async fn the_weeder_tells_a_trouble_once() {
+    let (log, _guard) = Log::begin(Level::INFO);
+    let garden = Garden::recovered().await;
+    log.take();
+    let refused = |call: &crate::support::Call| call.resource == "pods" && call.method == "DELETE";
+    garden
+        .seed
+        .fail(Failure::Status(403), (0, usize::MAX), refused);
+    put_pod(&garden.seed, "a", "api-1", "api", true);
+    garden.pass(10).await;
+    let lists = |call: &crate::support::Call| call.resource == "pods" && call.method == "GET";
+    garden
+        .seed
+        .fail(Failure::Status(403), (0, usize::MAX), lists);
+    garden.seed.compact();
+    garden.seed.end_watches("pods");
+    garden.pass(20).await;
+    let lines = log.take();
+    let [pod, watch] = &lines[..] else {
+        panic!("{lines:#?}");
+    };
+    for line in [pod, watch] {
+        assert_eq!(line["level"], "WARN", "{line}");
+        let error = line["error"].as_str().unwrap();
+        assert!(error.contains("manifests/weeder/rbac.yaml"), "{error}");
+    }
+    assert_eq!(pod["pod"], "api-1");
+    assert_eq!(watch["selector"], "app=api");
+}

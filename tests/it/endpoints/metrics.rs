@@ -1,0 +1,699 @@
+//! The metrics of a whole run, what is said of them, and readiness.
+
+use std::{collections::BTreeSet, fs, path::Path, time::Duration};
+
+use crate::support::{
+    DEPENDENTS, DOWN, Exposition, Failure, Garden, LONG, Read, World, change_policy, put_pod,
+    put_slice, weed_policy,
+};
+use dependency_watchdog::{
+    prober::{
+        instruments::Instruments,
+        plan::{IGNORE, MARK, RECORD},
+    },
+    runtime::{
+        metrics::{Description, Registry},
+        readiness::Checks,
+    },
+    weeder,
+};
+use rstest::rstest;
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+
+const P: &str = "dependency_watchdog_";
+const SECOND: Duration = Duration::from_secs(1);
+
+struct Run {
+    world: World,
+    registry: Registry,
+}
+
+impl Run {
+    async fn new(clusters: &[&str]) -> Self {
+        let mut world = World::new(clusters).await;
+        let (instruments, registry) = Instruments::new();
+        world.instruments = instruments;
+        Self { world, registry }
+    }
+
+    /// What is shown when nothing more happens at this moment.
+    async fn shown(&self) -> Exposition {
+        self.world.clock.settle().await;
+        Exposition::parse(&self.registry.render().unwrap())
+    }
+
+    async fn value(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
+        self.shown().await.value(&format!("{P}{name}"), labels)
+    }
+
+    /// How often leases were read.
+    fn lease_reads(&self) -> usize {
+        let shoots = self.world.shoots.values();
+        shoots
+            .map(|it| it.count(Read::Cached) + it.count(Read::Consistent))
+            .sum()
+    }
+
+    /// Has the leases of `b` fail in this way, and tells how many reads did.
+    async fn fail_b(&self, failure: Failure, reason: &str) -> usize {
+        let shoot = self.world.shoot("b");
+        let before = shoot.count(Read::Cached);
+        shoot.fail(Read::Cached, failure);
+        self.world.reason("b", reason).await;
+        self.world.clock.pass(20 * SECOND).await;
+        shoot.heal();
+        let failed = shoot.count(Read::Cached) - before;
+        self.world.reason("b", "Healthy").await;
+        failed
+    }
+}
+
+/// Also as an operator in a rehearsal takes it.
+#[rstest]
+#[case::enforce(false, |_: &mut Value| (), "enforcing")]
+#[case::rehearsal(true, |_: &mut Value| (), "dry_run")]
+#[case::dry_run(false, |it: &mut Value| it["spec"]["mode"] = json!("DryRun"), "dry_run")]
+#[case::suspended(false, |it: &mut Value| it["spec"]["suspend"] = json!(true), "suspended")]
+#[case::no_mode(false, |it: &mut Value| it["spec"]["mode"] = json!(null), "invalid")]
+#[case::deleting(
+    false,
+    |it: &mut Value| {
+        it["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
+        it["metadata"]["finalizers"] = json!(["example.com/other"]);
+    },
+    "deleting"
+)]
+#[tokio::test]
+async fn policies_are_counted_by_what_holds_them_back(
+    #[case] dry_run: bool,
+    #[case] change: fn(&mut Value),
+    #[case] expected: &str,
+) {
+    let mut run = Run::new(&["a"]).await;
+    change_policy(&run.world, "p", change);
+    run.world.dry_run = dry_run;
+    run.world.start();
+    run.world.clock.pass(SECOND).await;
+    for state in ["enforcing", "dry_run", "suspended", "invalid", "deleting"] {
+        let count = run.value("probe_policies", &[("state", state)]).await;
+        assert_eq!(count, f64::from(state == expected), "{state}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_is_counted_as_it_was() {
+    let mut run = Run::new(&["a", "b"]).await;
+    run.world.start();
+    for name in ["a", "b"] {
+        run.world.reason(name, "Healthy").await;
+    }
+    run.world.clock.pass(30 * SECOND).await;
+    assert_eq!(run.value("clusters", &[("state", "judged")]).await, 2.0);
+
+    // An outage, and its end.
+    run.world.shoot("a").silence(0);
+    run.world.protection("a", "Active").await;
+    assert_eq!(run.value("protected_clusters", &[]).await, 1.0);
+    assert_eq!(run.value("owed_dependents", &[]).await, 3.0);
+    run.world.clock.pass(LONG).await;
+    run.world.shoot("a").renew();
+    run.world.protection("a", "None").await;
+
+    // Failures of a shoot and of a watch.
+    let failed = run.fail_b(Failure::Status(503), "ServerError").await;
+    let throttled = run.fail_b(Failure::RetryAfter(2), "TooManyRequests").await;
+    run.world.seed.compact();
+    run.world.seed.end_watches("clusters");
+    run.world.clock.pass(30 * SECOND).await;
+
+    let shown = run.shown().await;
+    let value = |name: &str, labels: &[(&str, &str)]| shown.value(&format!("{P}{name}"), labels);
+    let sum = |name: &str, labels: &[(&str, &str)]| shown.sum(&format!("{P}{name}"), labels);
+
+    let succeeded = run.lease_reads() - failed - throttled;
+    for (result, count) in [
+        ("success", succeeded),
+        ("failure", failed),
+        ("throttled", throttled),
+    ] {
+        assert!(count > 0, "{result}");
+        assert_eq!(
+            value("probes_total", &[("result", result)]),
+            count as f64,
+            "{result}"
+        );
+        let labels = [("type", "leases"), ("result", result)];
+        assert_eq!(
+            value("probe_duration_seconds_count", &labels),
+            count as f64,
+            "{result}"
+        );
+    }
+    assert_eq!(value("probes_in_flight", &[]), 0.0);
+    assert_eq!(sum("verdicts_total", &[]), succeeded as f64);
+    assert!(
+        value(
+            "verdicts_total",
+            &[("verdict", "outage"), ("reason", "Outage")]
+        ) > 1.0
+    );
+    let failures = |reason: &str| value("evidence_failures_total", &[("reason", reason)]);
+    assert_eq!(failures("ServerError"), failed as f64);
+    assert_eq!(failures("TooManyRequests"), throttled as f64);
+
+    // The marks fall a minute after the restore.
+    for direction in ["down", "up", "release"] {
+        let labels = [("direction", direction), ("result", "success")];
+        assert_eq!(value("scale_operations_total", &labels), 3.0, "{direction}");
+    }
+    assert_eq!(sum("scale_operations_total", &[]), 9.0);
+    assert_eq!(sum("scale_failures_total", &[]), 0.0);
+    assert_eq!(value("flows_in_flight", &[]), 0.0);
+
+    // One decision, 30 s after the last renewal, and a write within one step of the clock.
+    assert_eq!(value("reaction_seconds_count", &[]), 1.0);
+    assert_eq!(value("reaction_seconds_bucket", &[("le", "0.3")]), 1.0);
+    // The Cluster and its policy were as their watches show them.
+    let read = value("confirmations_total", &[("result", "read")]);
+    assert!(
+        read >= 1.0 && sum("confirmations_total", &[]) == read,
+        "{read}"
+    );
+
+    assert_eq!(value("protection_duration_seconds_count", &[]), 1.0);
+    let length = value("protection_duration_seconds_sum", &[]);
+    assert!((60.0..70.0).contains(&length), "{length}");
+    for gauge in [
+        "protected_clusters",
+        "overdue_clusters",
+        "owed_dependents",
+        "widespread_outage_clusters",
+        "status_writes_in_flight",
+        "status_writes_due",
+    ] {
+        assert_eq!(value(gauge, &[]), 0.0, "{gauge}");
+    }
+    for (state, count) in [
+        ("pending", 0.0),
+        ("skipped", 0.0),
+        ("judged", 2.0),
+        ("undetermined", 0.0),
+    ] {
+        assert_eq!(value("clusters", &[("state", state)]), count, "{state}");
+    }
+
+    // Of the seed's side of it the seed knows best.
+    let events = run.world.seed.events();
+    assert_eq!(value("events_written_total", &[]), events.len() as f64);
+    assert_eq!(value("events_dropped_total", &[]), 0.0);
+    let calls = [run.world.seed.calls(), events].concat();
+    assert_eq!(sum("api_requests_total", &[]), calls.len() as f64);
+    let patches = calls.iter().filter(|call| call.method == "PATCH").count();
+    assert_eq!(
+        sum("api_requests_total", &[("verb", "patch")]),
+        patches as f64
+    );
+    let statuses = calls
+        .iter()
+        .filter(|call| call.resource == "clusterhealths/status");
+    let labels = [("kind", "ClusterHealth"), ("result", "success")];
+    assert_eq!(
+        value("status_writes_total", &labels),
+        statuses.count() as f64
+    );
+    assert_eq!(value("watch_restarts_total", &[("kind", "Clusters")]), 1.0);
+    assert_eq!(sum("watch_restarts_total", &[]), 1.0);
+    assert_eq!(value("leader", &[]), 1.0);
+    let version = [("version", env!("CARGO_PKG_VERSION"))];
+    assert_eq!(value("build_info", &version), 1.0);
+    // One for each cluster at least; those of the scripted servers are in the same runtime.
+    let tasks = Handle::current().metrics().num_alive_tasks();
+    assert!(tasks >= 2);
+    assert_eq!(value("tasks", &[]), tasks as f64);
+
+    // What is registered is what is shown.
+    for described in run.registry.descriptions() {
+        let name = described
+            .name
+            .strip_suffix("_total")
+            .unwrap_or(&described.name);
+        let name = name.strip_suffix("_info").unwrap_or(name);
+        let Some(family) = shown.0.get(name) else {
+            // Nothing of the kind has happened.
+            assert_eq!(name, format!("{P}scale_failures"));
+            continue;
+        };
+        assert_eq!(family.kind, described.kind, "{name}");
+        assert_eq!(family.help, format!("{}.", described.help), "{name}");
+        let labels: BTreeSet<String> = described.labels.iter().map(|it| (*it).to_owned()).collect();
+        assert_eq!(shown.labels(name), labels, "{name}");
+    }
+    assert!(shown.0.len() >= run.registry.descriptions().len() - 1);
+}
+
+/// A failure that is met again and again is one of each kind that is counted.
+#[tokio::test]
+async fn failed_writes_are_counted_by_their_reason() {
+    let mut run = Run::new(&["a"]).await;
+    run.world.shoot("a").silence(100);
+    let refused = |call: &crate::support::Call| call.brief() == "PATCH deployments/kcm";
+    run.world.seed.fail(Failure::Status(403), (0, 3), refused);
+    run.world.start();
+    run.world.protection("a", "Active").await;
+    let labels = [("direction", "down"), ("result", "failure")];
+    assert_eq!(run.value("scale_operations_total", &labels).await, 3.0);
+    let labels = [("reason", "ScalingForbidden")];
+    assert_eq!(run.value("scale_failures_total", &labels).await, 3.0);
+    // The way to the first write that landed is one, and as long as it was.
+    assert_eq!(run.value("reaction_seconds_count", &[]).await, 1.0);
+    let reaction = run.value("reaction_seconds_sum", &[]).await;
+    assert!((30.0..45.0).contains(&reaction), "{reaction}");
+}
+
+/// The names of the checks that fail.
+fn failing(checks: &Checks) -> Vec<(&'static str, String)> {
+    let results = checks.results().into_iter();
+    results
+        .filter_map(|(name, result)| Some((name, result.err()?)))
+        .collect()
+}
+
+#[tokio::test]
+async fn readiness_follows_the_watches() {
+    let mut run = Run::new(&["a"]).await;
+    let checks = run.world.instruments.common.checks.clone();
+    assert_eq!(failing(&checks), []);
+    let absent = |call: &crate::support::Call| call.resource == "clusterhealths";
+    run.world
+        .seed
+        .fail(Failure::Status(404), (0, usize::MAX), absent);
+    run.world.start();
+    run.world.clock.pass(5 * SECOND).await;
+    let [(healths, message), (clusters, _), (policies, _)] = &failing(&checks)[..] else {
+        panic!("{:?}", failing(&checks));
+    };
+    assert_eq!(
+        [*healths, *clusters, *policies],
+        [
+            "watch-clusterhealths",
+            "watch-clusters",
+            "watch-probepolicies"
+        ],
+    );
+    assert!(
+        message.contains("apply its CustomResourceDefinition"),
+        "{message}"
+    );
+    run.world.seed.heal();
+    run.world.reason("a", "Healthy").await;
+    assert_eq!(failing(&checks), []);
+    // A watch that cannot be resumed.
+    let broken = |call: &crate::support::Call| call.resource == "clusters";
+    run.world
+        .seed
+        .fail(Failure::Status(503), (0, usize::MAX), broken);
+    run.world.seed.end_watches("clusters");
+    run.world.clock.pass(50 * SECOND).await;
+    assert_eq!(failing(&checks), []);
+    run.world.clock.pass(60 * SECOND).await;
+    let [(name, message)] = &failing(&checks)[..] else {
+        panic!("{:?}", failing(&checks));
+    };
+    assert_eq!(*name, "watch-clusters");
+    assert!(message.starts_with("broken for "), "{message}");
+    run.world.seed.heal();
+    run.world.clock.pass(2 * LONG).await;
+    assert_eq!(failing(&checks), []);
+}
+
+/// What was not to be acted on is no slow reaction; the next outage is measured again.
+#[tokio::test]
+async fn an_outage_that_was_left_alone_is_no_slow_reaction() {
+    let mut run = Run::new(&["a"]).await;
+    let mode = |run: &Run, mode: &'static str| {
+        crate::support::change_policy(&run.world, "p", move |policy| {
+            policy["spec"]["mode"] = json!(mode);
+        });
+    };
+    mode(&run, "DryRun");
+    run.world.start();
+    run.world.reason("a", "Healthy").await;
+    run.world.shoot("a").silence(0);
+    run.world.reason("a", "Outage").await;
+    run.world.clock.pass(10 * LONG).await;
+    mode(&run, "Enforce");
+    run.world.protection("a", "Active").await;
+    assert_eq!(run.value("reaction_seconds_count", &[]).await, 0.0);
+    run.world.shoot("a").renew();
+    run.world.protection("a", "None").await;
+    run.world.shoot("a").silence(0);
+    run.world.protection("a", "Active").await;
+    assert_eq!(run.value("reaction_seconds_count", &[]).await, 1.0);
+    assert!(run.value("reaction_seconds_sum", &[]).await < 1.0);
+}
+
+/// Somebody who ended before that was told has scaled it down.
+fn down(object: &mut Value) {
+    let replicas = object["spec"]["replicas"].to_string();
+    object["metadata"]["annotations"] = json!({MARK: "", RECORD: replicas});
+    object["spec"]["replicas"] = json!(0);
+}
+
+fn scaled_up(object: &mut Value) {
+    object["spec"]["replicas"] = json!(5);
+}
+
+fn ignored(object: &mut Value) {
+    object["metadata"]["annotations"] = json!({IGNORE: "true"});
+}
+
+fn not_ignored(object: &mut Value) {
+    object["metadata"]["annotations"] = json!({});
+}
+
+/// The outage had its reaction by then.
+#[rstest]
+#[case::they_scale_up_what_was_found_down(down, scaled_up)]
+#[case::they_do_not_have_it_ignored_any_more(ignored, not_ignored)]
+#[tokio::test]
+async fn what_people_do_long_after_a_scale_down_is_no_slow_reaction(
+    #[case] before: fn(&mut Value),
+    #[case] then: fn(&mut Value),
+) {
+    let mut run = Run::new(&["a"]).await;
+    let change = |run: &Run, change: fn(&mut Value)| {
+        for name in DEPENDENTS {
+            run.world.seed.change("deployments", "a", name, change);
+        }
+    };
+    change(&run, before);
+    run.world.shoot("a").silence(100);
+    run.world.start();
+    run.world.reason("a", "Outage").await;
+    run.world.clock.pass(10 * LONG).await;
+    assert!(run.world.seed.writes().is_empty());
+    change(&run, then);
+    let taken = || (run.world.replicas("a") == DOWN).then_some(());
+    run.world
+        .clock
+        .until("what has changed is taken", taken)
+        .await;
+    run.world.clock.pass(LONG).await;
+    assert_eq!(run.value("reaction_seconds_count", &[]).await, 0.0);
+    // The next outage is measured.
+    run.world.shoot("a").renew();
+    run.world.protection("a", "None").await;
+    run.world.shoot("a").silence(0);
+    run.world.protection("a", "Active").await;
+    assert_eq!(run.value("reaction_seconds_count", &[]).await, 1.0);
+    assert!(run.value("reaction_seconds_sum", &[]).await < 1.0);
+}
+
+/// A watch that has to start over, and cannot list: what is known grows old.
+#[tokio::test]
+async fn a_watch_that_cannot_list_again_is_not_ready() {
+    let mut run = Run::new(&["a"]).await;
+    run.world.start();
+    run.world.reason("a", "Healthy").await;
+    let checks = run.world.instruments.common.checks.clone();
+    for failure in [Failure::Status(403), Failure::Hang] {
+        let list = |call: &crate::support::Call| call.resource == "clusters" && !call.is_watch();
+        run.world.seed.fail(failure, (0, usize::MAX), list);
+        run.world.seed.compact();
+        run.world.seed.end_watches("clusters");
+        let lists = || {
+            let calls = run.world.seed.calls();
+            calls.iter().filter(|call| list(call)).count()
+        };
+        let before = lists();
+        run.world.clock.pass(300 * SECOND).await;
+        let [(name, message)] = &failing(&checks)[..] else {
+            panic!("{failure:?}: {:?}", failing(&checks));
+        };
+        assert_eq!(*name, "watch-clusters");
+        assert!(message.starts_with("broken for "), "{message}");
+        assert!(lists() - before <= 20, "{} lists", lists() - before);
+        if failure != Failure::Hang {
+            run.world.seed.heal();
+            run.world.clock.pass(2 * LONG).await;
+            assert_eq!(failing(&checks), []);
+        }
+    }
+}
+
+/// What an earlier run has left is asked for as long as it takes.
+#[tokio::test]
+async fn a_start_that_waits_for_the_seed_is_alive() {
+    let mut run = Run::new(&["a"]).await;
+    let liveness = run.world.instruments.common.liveness.clone();
+    let healths = |call: &crate::support::Call| call.resource == "clusterhealths";
+    run.world
+        .seed
+        .fail(Failure::Status(503), (0, usize::MAX), healths);
+    run.world.start();
+    run.world.clock.pass(2 * LONG).await;
+    assert_eq!(liveness.stale(), []);
+    run.world.seed.heal();
+    run.world.reason("a", "Healthy").await;
+}
+
+#[tokio::test]
+async fn idle_loops_are_alive_and_ended_ones_are_not() {
+    let mut run = Run::new(&["a"]).await;
+    let liveness = run.world.instruments.common.liveness.clone();
+    run.world.clock.pass(2 * LONG).await;
+    assert_eq!(liveness.stale(), []);
+    run.world.start();
+    run.world.reason("a", "Healthy").await;
+    run.world.clock.pass(5 * LONG).await;
+    assert_eq!(liveness.stale(), []);
+    run.world.stop().await;
+    run.world.clock.pass(2 * LONG).await;
+    let stale = liveness.stale();
+    let names: Vec<_> = stale.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["fleet", "writer"]);
+}
+
+/// A recovery: three pods are deleted, two of them at the second try; one is left alone.
+#[tokio::test]
+async fn a_run_of_the_weeder_is_counted_as_it_was() {
+    let mut garden = Garden::new(&["a", "b"]);
+    let (instruments, registry) = weeder::instruments::Instruments::new();
+    garden.instruments = instruments;
+    garden.seed.put(&weed_policy("p", "etcd", "api"));
+    let mut dry = weed_policy("q", "web", "web");
+    dry["spec"]["mode"] = json!("DryRun");
+    garden.seed.put(&dry);
+    let mut suspended = weed_policy("r", "web", "web");
+    suspended["spec"]["suspend"] = json!(true);
+    garden.seed.put(&suspended);
+    for name in ["api-1", "api-2", "api-3"] {
+        put_pod(&garden.seed, "a", name, "api", true);
+    }
+    put_pod(&garden.seed, "a", "bare", "api", true);
+    garden.seed.change("pods", "a", "bare", |pod| {
+        pod["metadata"]["ownerReferences"] = json!([]);
+    });
+    put_pod(&garden.seed, "a", "web-1", "web", true);
+    put_slice(&garden.seed, "a", "etcd", false);
+    put_slice(&garden.seed, "b", "etcd", false);
+    put_slice(&garden.seed, "a", "web", true);
+    for (pod, failure) in [
+        ("api-1", Failure::Status(403)),
+        ("api-2", Failure::Status(409)),
+    ] {
+        let fails = move |call: &crate::support::Call| call.brief() == format!("DELETE pods/{pod}");
+        garden.seed.fail(failure, (0, 1), fails);
+    }
+    garden.start();
+    garden
+        .status_where("all is seen", |status| status["services"]["watched"] == 2)
+        .await;
+    put_slice(&garden.seed, "a", "etcd", true);
+    garden.clock.settle().await;
+    // What was refused as changed is deleted as soon as it is seen to have changed.
+    garden.seed.change("pods", "a", "api-2", |pod| {
+        pod["metadata"]["annotations"] = json!({"changed": "indeed"});
+    });
+    garden.gone("api-1").await;
+    garden.gone("api-2").await;
+    garden.pass(5).await;
+    let shown = || Exposition::parse(&registry.render().unwrap());
+    let now = shown();
+    for (name, labels, expected) in [
+        ("weed_policies", [("state", "watching")].as_slice(), 1.0),
+        ("weed_policies", &[("state", "dry_run")], 1.0),
+        ("weed_policies", &[("state", "suspended")], 1.0),
+        ("weed_policies", &[("state", "invalid")], 0.0),
+        ("services", &[("state", "ready")], 2.0),
+        ("services", &[("state", "not_ready")], 1.0),
+        ("open_windows", &[], 2.0),
+        ("windows_opened_total", &[("trigger", "Recovered")], 1.0),
+        ("windows_opened_total", &[("trigger", "FoundReady")], 1.0),
+        ("windows_opened_total", &[("trigger", "ChangedUnseen")], 0.0),
+        ("pod_watches", &[("scope", "namespace")], 2.0),
+        ("pod_watches", &[("scope", "all")], 0.0),
+        ("looping_pods", &[], 2.0),
+        ("pod_deletions_waiting", &[], 0.0),
+        ("pod_deletions_in_flight", &[], 0.0),
+        ("pod_deletions_total", &[("result", "accepted")], 3.0),
+        ("pod_deletions_total", &[("result", "refused")], 1.0),
+        ("pod_deletions_total", &[("result", "changed")], 1.0),
+        ("pod_deletions_total", &[("result", "unanswered")], 0.0),
+        ("pods_weeded_total", &[], 3.0),
+        ("pods_spared_total", &[], 1.0),
+        ("pods_left_alone_total", &[("reason", "NoController")], 1.0),
+        ("pods_left_alone_total", &[("reason", "StaticPod")], 0.0),
+        ("pods_left_alone_total", &[("reason", "JobPod")], 0.0),
+        ("pods_left_alone_total", &[("reason", "Repeated")], 0.0),
+        ("weed_delay_seconds_count", &[], 3.0),
+        (
+            "api_requests_total",
+            &[("verb", "delete"), ("code", "200")],
+            3.0,
+        ),
+        (
+            "api_requests_total",
+            &[("verb", "delete"), ("code", "403")],
+            1.0,
+        ),
+        (
+            "api_requests_total",
+            &[("verb", "delete"), ("code", "409")],
+            1.0,
+        ),
+        ("leader", &[], 1.0),
+    ] {
+        assert_eq!(
+            now.value(&format!("{P}{name}"), labels),
+            expected,
+            "{name} {labels:?}"
+        );
+    }
+    // One at once, one as soon as it was seen to have changed, one after a second.
+    let delay = now.value(&format!("{P}weed_delay_seconds_sum"), &[]);
+    assert!((1.0..1.5).contains(&delay), "{delay}");
+    let calls = [garden.seed.calls(), garden.seed.events()].concat();
+    assert_eq!(
+        now.sum(&format!("{P}api_requests_total"), &[]),
+        calls.len() as f64
+    );
+    assert_eq!(now.sum(&format!("{P}watch_restarts_total"), &[]), 0.0);
+
+    // What is registered is what is shown.
+    for described in registry.descriptions() {
+        let name = described.name.strip_suffix("_total");
+        let name = name.unwrap_or(&described.name);
+        let name = name.strip_suffix("_info").unwrap_or(name);
+        let family = &now.0[name];
+        assert_eq!(family.kind, described.kind, "{name}");
+        let labels: BTreeSet<String> = described.labels.iter().map(|it| (*it).to_owned()).collect();
+        assert_eq!(now.labels(name), labels, "{name}");
+    }
+
+    // All of it goes with the windows.
+    garden.pass(60).await;
+    let now = shown();
+    for name in ["open_windows", "looping_pods"] {
+        assert_eq!(now.value(&format!("{P}{name}"), &[]), 0.0, "{name}");
+    }
+    assert_eq!(now.sum(&format!("{P}pod_watches"), &[]), 0.0);
+}
+
+/// Slices matter only while a policy names their services; pods never do.
+#[tokio::test]
+async fn readiness_follows_the_watches_that_the_weeder_needs() {
+    let mut garden = Garden::new(&["a"]);
+    let checks = garden.instruments.common.checks.clone();
+    let slices = |call: &crate::support::Call| call.resource == "endpointslices";
+    garden
+        .seed
+        .fail(Failure::Status(403), (0, usize::MAX), slices);
+    garden.start();
+    garden.pass(5).await;
+    assert_eq!(failing(&checks), []);
+    garden.seed.put(&weed_policy("p", "etcd", "api"));
+    garden.pass(5).await;
+    let [(name, message)] = &failing(&checks)[..] else {
+        panic!("{:?}", failing(&checks));
+    };
+    assert_eq!(*name, "watch-endpointslices");
+    assert!(message.contains("forbidden (403)"), "{message}");
+    let watches = garden.instruments.common.watches.clone();
+    let blind = watches.blind(100 * SECOND);
+    assert_eq!(
+        garden.clock.end_of("it is blind", blind).await,
+        ["EndpointSlices"]
+    );
+    garden.seed.delete("weedpolicies", "", "p");
+    garden.pass(5).await;
+    assert_eq!(failing(&checks), []);
+    garden.seed.heal();
+    garden.seed.put(&weed_policy("p", "etcd", "api"));
+    garden.pass(40).await;
+    assert_eq!(failing(&checks), []);
+}
+
+#[tokio::test]
+async fn the_weeder_is_alive() {
+    let mut garden = Garden::new(&["a"]);
+    let liveness = garden.instruments.common.liveness.clone();
+    garden.start();
+    garden.pass(300).await;
+    assert_eq!(liveness.stale(), []);
+    garden.stop().await;
+    garden.clock.pass(2 * LONG).await;
+    let stale = liveness.stale();
+    let names: Vec<_> = stale.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["weeder", "writer"]);
+}
+
+const BEGIN: &str = "<!-- Generated by `make docs` from the registry. -->\n";
+const END: &str = "<!-- End of what is generated. -->\n";
+
+/// A table of these metrics.
+fn table<'a>(metrics: impl Iterator<Item = &'a Description>) -> String {
+    let mut table = String::from("\n| metric | type | labels | meaning |\n|---|---|---|---|\n");
+    for metric in metrics {
+        let labels: Vec<String> = metric.labels.iter().map(|it| format!("`{it}`")).collect();
+        table += &format!(
+            "| `{}` | {} | {} | {} |\n",
+            metric.name,
+            metric.kind,
+            labels.join(" "),
+            metric.help
+        );
+    }
+    table
+}
+
+/// The tables of all metrics in docs/metrics.md are what is registered; `make docs` writes them.
+#[test]
+fn every_metric_is_described() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
+    let there = fs::read_to_string(&path).unwrap();
+    let (before, rest) = there.split_once(BEGIN).unwrap();
+    let (_, after) = rest.split_once(END).unwrap();
+    let (_, prober) = Instruments::new();
+    let (_, weeder) = weeder::instruments::Instruments::new();
+    let (prober, weeder) = (prober.descriptions(), weeder.descriptions());
+    let both = prober.iter().filter(|it| weeder.contains(it));
+    let tables = [
+        "\nBoth components show:\n".to_owned(),
+        table(both),
+        "\nThe prober alone:\n".to_owned(),
+        table(prober.iter().filter(|it| !weeder.contains(it))),
+        "\nThe weeder alone:\n".to_owned(),
+        table(weeder.iter().filter(|it| !prober.contains(it))),
+    ];
+    let wanted = format!("{before}{BEGIN}{}\n{END}{after}", tables.concat());
+    if std::env::var_os("DWD_WRITE_DOCS").is_some() {
+        fs::write(&path, &wanted).unwrap();
+    }
+    let now = fs::read_to_string(&path).unwrap();
+    assert!(
+        now == wanted,
+        "docs/metrics.md is not up to date: run `make docs` and commit"
+    );
+}

@@ -1,0 +1,4 @@
+//! What is written to ClusterHealths, and when.
+
+mod events;
+mod writer;

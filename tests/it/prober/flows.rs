@@ -1,0 +1,987 @@
+//! How flows of scaling run, over a scripted seed: in which order, and how they are delayed,
+//! stopped and overtaken.
+
+use std::{num::NonZeroU32, time::Duration};
+
+use crate::support::{
+    Call, EVER, Failure, INTERVAL, RUNNING, Read, Runs, Stage, World, change_policy, change_shoot,
+    delayed, deselect, doubt, healthy, info, new_protector, outage, protected, protector,
+    put_workload, run, selected, verdict,
+};
+use dependency_watchdog::{
+    api::{Action, ClusterHealthStatus, Protection},
+    prober::{
+        plan::{Aim, IGNORE, MARK, RECORD},
+        protector::Protector,
+        scale::Scaler,
+    },
+    runtime::seed::{Budget, LEAST_QPS, Seed},
+};
+use futures::{future::BoxFuture, poll};
+use serde_json::{Value, json};
+use tokio::{
+    task::yield_now,
+    time::{Instant, sleep, timeout},
+};
+
+/// The least time that passes.
+const MOMENT: Duration = Duration::from_millis(1);
+
+/// Whoever shuts the protector down learns what its last request did.
+#[test]
+fn what_is_under_way_at_the_end_is_not_forgotten() {
+    run(async {
+        let mut stage = Stage::new(&[info("Deployment", "first", 0)]);
+        let release = stage
+            .seed
+            .hold(|call| call.brief() == "PATCH deployments/first");
+        stage.verdict(Aim::Protect);
+        stage.until_asked("PATCH deployments/first").await;
+        release.send(()).unwrap();
+        stage.protector.shut_down().await;
+        stage.assert_down("deployments", "first", "shut down");
+    });
+}
+
+/// It ended before it told anybody.
+#[test]
+fn what_an_operator_did_that_ended_is_told_by_the_next() {
+    run(async {
+        let mut stage = Stage::new(&[info("Deployment", "first", 0)]);
+        stage.act(Aim::Protect).await;
+        stage.protector = new_protector("a", &Scaler::new(stage.seed.unlimited()), None);
+        stage.protector.learn(selected(&stage.settings));
+        outage(&mut stage.protector, 5, EVER);
+        stage.follow().await;
+        let last = stage.protector.last_action().unwrap();
+        assert_eq!(last.action, Action::ScaledDown);
+        assert_eq!(
+            last.message,
+            "found scaled to zero: first; 5 of 5 node leases that count were expired"
+        );
+    });
+}
+
+/// It was killed when it had scaled the second, and told of the first.
+#[test]
+fn what_an_operator_told_is_neither_lost_nor_claimed_by_the_next() {
+    run(async {
+        let names = ["first", "second", "third"];
+        let mut stage = Stage::new(&names.map(|name| info("Deployment", name, 0)));
+        stage.act(Aim::Protect).await;
+        stage.seed.change("deployments", "a", "third", |object| {
+            object["metadata"]["annotations"] = json!({});
+            object["spec"]["replicas"] = json!(3);
+        });
+        let mut dependents = stage.protector.machine().debts().status();
+        for dependent in &mut dependents {
+            dependent.owed = dependent.r#ref.name == "first";
+        }
+        let mut last_action = stage.protector.last_action().cloned();
+        last_action.as_mut().unwrap().message = "scaled to zero: first; 3 of 5".to_owned();
+        let known = ClusterHealthStatus {
+            protection: Protection::ScalingDown,
+            dependents,
+            last_action,
+            ..ClusterHealthStatus::default()
+        };
+        stage.protector = protector(&stage.seed, &stage.settings, Some(&known));
+        outage(&mut stage.protector, 5, EVER);
+        stage.follow().await;
+        let told = |stage: &Stage| {
+            let last = stage.protector.last_action().unwrap();
+            (last.action, last.message.clone())
+        };
+        let message = "scaled to zero: first; 3 of 5; then found scaled to zero: second; scaled to \
+                       zero: third; 5 of 5 node leases that count were expired";
+        assert_eq!(told(&stage), (Action::ScaledDown, message.to_owned()));
+        // People restore all of it by hand; of the next protection is told what is done in it.
+        for name in names {
+            stage.seed.change("deployments", "a", name, |object| {
+                let ignored = json!({IGNORE: (name != "third").to_string()});
+                object["metadata"]["annotations"] = ignored;
+                object["spec"]["replicas"] = json!(3);
+            });
+        }
+        stage.act(Aim::Restore).await;
+        assert_eq!(told(&stage), (Action::ScaledDown, message.to_owned()));
+        outage(&mut stage.protector, 4, EVER);
+        stage.follow().await;
+        let message =
+            "scaled to zero: third; 4 of 5 node leases that count were expired".to_owned();
+        assert_eq!(told(&stage), (Action::ScaledDown, message));
+    });
+}
+
+/// Whoever was frozen, or waited for too long, needs a new verdict before anything more is scaled.
+#[test]
+fn nothing_is_scaled_on_a_verdict_that_is_too_old() {
+    run(async {
+        let mut stage = Stage::new(&[info("Deployment", "first", 0), delayed("second", 20)]);
+        outage(&mut stage.protector, 5, Duration::from_secs(15));
+        stage.follow().await;
+        assert_eq!(stage.written(), ["first"], "the second is due after 20 s");
+        assert_eq!(
+            stage.protector.machine().protection(),
+            Protection::ScalingDown
+        );
+        // One that is renewed in time carries on.
+        outage(&mut stage.protector, 5, Duration::from_secs(15));
+        stage.advance(Duration::from_secs(10)).await;
+        outage(&mut stage.protector, 5, Duration::from_secs(15));
+        stage.follow().await;
+        assert_eq!(stage.written(), ["first", "second"]);
+        assert_eq!(stage.protector.machine().protection(), Protection::Active);
+    });
+}
+
+#[test]
+fn levels_ascend_and_within_one_all_goes_at_once() {
+    run(async {
+        let dependents = [
+            info("Deployment", "low-a", 0),
+            info("Deployment", "low-b", 0),
+            info("Deployment", "high", 7),
+        ];
+        let mut stage = Stage::new(&dependents);
+        stage.seed.follow("low-a", false);
+        stage.seed.follow("low-b", false);
+        stage.verdict(Aim::Protect);
+        // Both are written before either has had an effect; the next level waits for both.
+        for freed in ["low-a", "low-b"] {
+            stage.advance(Duration::from_secs(1)).await;
+            let mut written = stage.written();
+            written.sort();
+            assert_eq!(written, ["low-a", "low-b"]);
+            stage.seed.follow(freed, true);
+        }
+        stage.advance(Duration::from_secs(5)).await;
+        assert_eq!(stage.written()[2..], ["high"]);
+        assert_eq!(stage.protector.machine().protection(), Protection::Active);
+    });
+}
+
+#[test]
+fn the_initial_delay_comes_only_before_a_write() {
+    run(async {
+        let mut stage = Stage::new(&[delayed("first", 20), delayed("second", 0)]);
+        let begin = Instant::now();
+        stage.verdict(Aim::Protect);
+        stage.advance(Duration::from_secs(60)).await;
+        let times: Vec<(String, Duration)> = stage
+            .seed
+            .writes()
+            .into_iter()
+            .map(|call| (call.name, call.at - begin))
+            .collect();
+        assert_eq!(times[0], ("second".to_owned(), Duration::ZERO));
+        assert_eq!(times[1].0, "first");
+        let waited = times[1].1;
+        assert!(
+            waited >= Duration::from_secs(20) && waited < Duration::from_millis(20_100),
+            "{waited:?}"
+        );
+        // Looked at again, there is nothing to write and nothing to wait for.
+        let begin = Instant::now();
+        stage.verdict(Aim::Protect);
+        // Each is found settled, and the flow ends.
+        for _ in 0..3 {
+            stage.protector.progress().await;
+        }
+        assert_eq!(begin.elapsed(), Duration::ZERO);
+        assert_eq!(stage.seed.writes().len(), 2);
+    });
+}
+
+/// Each delay begins when the level before is done, and those of one level run at the same time.
+#[test]
+fn delays_of_an_undisturbed_restore_follow_its_levels() {
+    run(async {
+        let restored = |name: &str, level: i32, delay: u64| {
+            let mut info = info("Deployment", name, 0);
+            info["scaleUp"] = json!({"level": level, "initialDelay": format!("{delay}s")});
+            info
+        };
+        let mut stage = Stage::new(&[
+            restored("first", 0, 10),
+            restored("second", 1, 20),
+            restored("beside", 1, 0),
+            restored("third", 2, 30),
+        ]);
+        stage.act(Aim::Protect).await;
+        stage.seed.forget_calls();
+        let begin = Instant::now();
+        stage.act(Aim::Restore).await;
+        let at = |call: Call| (call.name, (call.at - begin).as_millis());
+        let times: Vec<(String, u128)> = stage.seed.writes().into_iter().map(at).collect();
+        let expected = [
+            ("first", 10_000),
+            ("beside", 10_050),
+            ("second", 30_050),
+            ("third", 60_100),
+        ];
+        assert_eq!(times.len(), expected.len(), "{times:?}");
+        for ((name, at), (expected, due)) in times.iter().zip(expected) {
+            assert_eq!(name, expected, "{times:?}");
+            // tokio's timers are rounded up to milliseconds.
+            assert!((due..due + 10).contains(at), "{times:?}");
+        }
+    });
+}
+
+/// A dependent that is restored after 25 seconds.
+async fn down_with_a_delay() -> Stage {
+    let mut first = info("Deployment", "first", 0);
+    first["scaleUp"]["initialDelay"] = json!("25s");
+    let mut stage = Stage::new(&[first]);
+    stage.act(Aim::Protect).await;
+    stage.seed.forget_calls();
+    stage
+}
+
+/// Each ten seconds there is a healthy verdict (+), doubt (?), a Gate that does not pass (g), or an
+/// outage (-).
+#[test]
+fn doubt_does_not_begin_the_delay_of_a_restore_anew() {
+    let _runs = Runs::begin();
+    for (verdicts, expected) in [
+        ("+++", 25),
+        ("+?+", 25),
+        ("?++", 35),
+        // The delay ends in the midst of doubt.
+        ("++?+", 30),
+        ("+?????+", 60),
+        ("+?+?+", 25),
+        ("+g+", 25),
+        ("++g+", 30),
+        ("+-+", 45),
+        ("++-?+", 65),
+        ("+?-+?+", 55),
+    ] {
+        run(async move {
+            let mut stage = down_with_a_delay().await;
+            let begin = Instant::now();
+            for verdict in verdicts.chars() {
+                match verdict {
+                    '+' => stage.verdict(Aim::Restore),
+                    '-' => stage.verdict(Aim::Protect),
+                    'g' => healthy(&mut stage.protector, Some("closed")),
+                    _ => doubt(&mut stage.protector),
+                }
+                stage.advance(INTERVAL).await;
+            }
+            stage.follow().await;
+            let writes = stage.seed.writes();
+            assert_eq!(writes.len(), 1, "{verdicts}");
+            let waited = (writes[0].at - begin).as_millis();
+            let due = expected * 1_000;
+            assert!((due..due + 10).contains(&waited), "{verdicts}: {waited}");
+            stage.assert_up("deployments", "first", verdicts);
+        });
+    }
+}
+
+/// Nor does a write that fails when the delay is over.
+#[test]
+fn a_restore_that_fails_after_its_delay_does_not_wait_again() {
+    run(async {
+        let mut stage = down_with_a_delay().await;
+        let writes = |call: &Call| call.brief() == "PATCH deployments/first";
+        stage.seed.fail(Failure::Status(503), (0, 1), writes);
+        let begin = Instant::now();
+        for _ in 0..4 {
+            stage.verdict(Aim::Restore);
+            stage.advance(INTERVAL).await;
+        }
+        let times = stage.seed.writes().into_iter().map(|call| call.at - begin);
+        let times: Vec<u64> = times.map(|time| time.as_secs()).collect();
+        assert_eq!(times, [25, 30]);
+    });
+}
+
+/// The cluster `a`, protected, of which the first dependent that comes back does so after 30 seconds.
+async fn protected_with_a_delay() -> World {
+    let world = protected().await;
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["dependentResourceInfos"][2]["scaleUp"]["initialDelay"] = json!("30s");
+    });
+    world.clock.pass(Duration::from_secs(1)).await;
+    world.seed.forget_calls();
+    world
+}
+
+/// The nodes are heard again: when that was known.
+async fn recover(world: &World) -> Instant {
+    world.shoot("a").renew();
+    world.reason("a", "Healthy").await;
+    Instant::now()
+}
+
+fn fail_lists(world: &World) {
+    for read in [Read::Cached, Read::Consistent] {
+        world.shoot("a").fail(read, Failure::Status(503));
+    }
+}
+
+fn lists(world: &World) -> usize {
+    let shoot = world.shoot("a");
+    shoot.count(Read::Cached) + shoot.count(Read::Consistent)
+}
+
+/// Waits for another list of leases.
+async fn next_list(world: &World) -> Instant {
+    let before = lists(world);
+    let listed = || (lists(world) > before).then(Instant::now);
+    world.clock.until("another list of leases", listed).await
+}
+
+/// Waits for another list of leases, or for a write: what is let go is not read any more once it is
+/// restored.
+async fn next_list_or_write(world: &World) {
+    let before = lists(world);
+    let happened = || (lists(world) > before || !world.seed.writes().is_empty()).then_some(());
+    world
+        .clock
+        .until("a list of leases, or a write", happened)
+        .await;
+}
+
+/// How many seconds later the first dependent is written to. The clock passes in quarters of one.
+async fn written_after(world: &World, begin: Instant) -> u64 {
+    let written = || Some(world.seed.writes().first()?.at);
+    let at = world.clock.until("a write", written).await;
+    (at + Duration::from_millis(250) - begin).as_secs()
+}
+
+/// Every third list of leases fails, whether the cluster is selected or let go.
+#[test]
+fn a_flaky_api_server_holds_up_no_restore() {
+    let _runs = Runs::begin();
+    let changes: [fn(&mut Value); 2] = [|_| {}, deselect];
+    for change in changes {
+        run(async move {
+            let world = protected_with_a_delay().await;
+            change_policy(&world, "p", change);
+            let begin = recover(&world).await;
+            // The verdict that has just been reached is the first of three.
+            loop {
+                next_list_or_write(&world).await;
+                if !world.seed.writes().is_empty() {
+                    break;
+                }
+                fail_lists(&world);
+                world.reason("a", "ServerError").await;
+                world.shoot("a").heal();
+                next_list(&world).await;
+                let elapsed = begin.elapsed();
+                assert!(elapsed < Duration::from_secs(120), "{}", world.health("a"));
+            }
+            let after = written_after(&world, begin).await;
+            assert!((30..=31).contains(&after), "{after}");
+            let restored = || (world.replicas("a") == RUNNING).then_some(());
+            world.clock.until("all replicas", restored).await;
+        });
+    }
+}
+
+#[tokio::test]
+async fn a_delay_that_ends_in_doubt_is_over_at_the_next_healthy_verdict() {
+    let world = protected_with_a_delay().await;
+    let begin = recover(&world).await;
+    world.clock.pass(Duration::from_secs(15)).await;
+    fail_lists(&world);
+    world.reason("a", "ServerError").await;
+    assert!(begin.elapsed() < Duration::from_secs(30));
+    world.clock.pass(Duration::from_secs(60)).await;
+    assert_eq!(world.seed.writes().len(), 0);
+    world.shoot("a").heal();
+    let listed = next_list(&world).await;
+    assert_eq!(written_after(&world, listed).await, 0);
+    world.clock.pass(Duration::from_secs(1)).await;
+}
+
+/// Whether or not it is acted on: of a cluster that is let go nothing is taken, nor before the
+/// failureThreshold is reached.
+#[test]
+fn an_outage_begins_the_delay_of_a_restore_anew() {
+    let _runs = Runs::begin();
+    let changes: [fn(&mut Value); 3] = [
+        |_| {},
+        |policy| policy["spec"]["failureThreshold"] = json!(5),
+        deselect,
+    ];
+    for (case, change) in changes.into_iter().enumerate() {
+        run(async move {
+            let world = protected_with_a_delay().await;
+            change_policy(&world, "p", change);
+            recover(&world).await;
+            world.clock.pass(Duration::from_secs(15)).await;
+            world.shoot("a").silence(100);
+            world.reason("a", "Outage").await;
+            let protection = &world.health("a")["protection"];
+            let acted_on = if case == 0 { "Active" } else { "Restoring" };
+            assert_eq!(protection, acted_on, "{case}");
+            let begin = recover(&world).await;
+            let after = written_after(&world, begin).await;
+            // One that is acted on is another protection, which ends only after 15 s of health.
+            let (least, most) = if case == 0 { (45, 56) } else { (30, 31) };
+            assert!((least..=most).contains(&after), "{case}: {after}");
+        });
+    }
+}
+
+/// Nothing is recalled of it.
+#[tokio::test]
+async fn a_restart_begins_the_delay_of_a_restore_anew() {
+    let mut world = protected_with_a_delay().await;
+    recover(&world).await;
+    world.clock.pass(Duration::from_secs(15)).await;
+    world.stop().await;
+    let begin = Instant::now();
+    world.start();
+    let after = written_after(&world, begin).await;
+    assert!((30..=32).contains(&after), "{after}");
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_being_hibernated_is_restored_after_its_delay() {
+    let world = protected_with_a_delay().await;
+    change_shoot(&world, |shoot| {
+        shoot["spec"]["hibernation"] = json!({"enabled": true});
+    });
+    let begin = next_list(&world).await;
+    let after = written_after(&world, begin).await;
+    assert!((30..=31).contains(&after), "{after}");
+}
+
+#[test]
+fn an_initial_delay_ends_when_the_flow_is_stopped() {
+    run(async {
+        let mut stage = Stage::new(&[delayed("first", 3_000)]);
+        let begin = Instant::now();
+        stage.verdict(Aim::Protect);
+        stage.advance(Duration::from_secs(5)).await;
+        doubt(&mut stage.protector);
+        stage.protector.progress().await;
+        // tokio's timers are rounded up to milliseconds.
+        assert_eq!(begin.elapsed().as_secs(), 5);
+        assert!(begin.elapsed() < Duration::from_millis(5_010));
+        assert_eq!(stage.seed.writes().len(), 0);
+    });
+}
+
+#[test]
+fn a_wait_that_outlasts_its_timeout_is_reported_and_passed() {
+    let _runs = Runs::begin();
+    for aim in [Aim::Protect, Aim::Restore] {
+        run(late(aim));
+    }
+}
+
+/// Two dependents, one after the other, that are to be brought where this aim wants them, and the first
+/// of which does not come to be there.
+async fn waiting_for_the_first(aim: Aim) -> Stage {
+    let mut stage = Stage::new(&[
+        info("Deployment", "first", 0),
+        info("Deployment", "second", 1),
+    ]);
+    if aim == Aim::Restore {
+        stage.act(Aim::Protect).await;
+    }
+    stage.seed.follow("first", false);
+    stage.seed.forget_calls();
+    stage
+}
+
+/// How long the second waits for the first: on the way down for a third of what the expiry, at 30 s, leaves of
+/// the grace of 40 s.
+fn patience(aim: Aim) -> Duration {
+    match aim {
+        Aim::Protect => Duration::from_millis(3_333),
+        _ => Duration::from_secs(30),
+    }
+}
+
+async fn late(aim: Aim) {
+    let mut stage = waiting_for_the_first(aim).await;
+    let begin = Instant::now();
+    stage.verdict(aim);
+    stage.follow().await;
+    let problems = stage.problems();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert_eq!(problems[0].reason, "ScalingLate");
+    let writes = stage.seed.writes();
+    assert_eq!(writes[1].name, "second");
+    let waited = writes[1].at - begin;
+    let timeout = patience(aim);
+    assert!(
+        waited >= timeout && waited < timeout + Duration::from_millis(100),
+        "{aim:?}: {waited:?}"
+    );
+    assert!(stage.entry("first").owed, "owed until it is really there");
+    stage.seed.follow("first", true);
+    stage.act(aim).await;
+    assert_eq!(stage.problems(), []);
+    assert_eq!(stage.entry("first").owed, aim == Aim::Protect);
+}
+
+/// No level comes after it, so there is nothing to hurry for.
+#[test]
+fn the_last_level_of_a_scale_down_has_all_of_its_timeout() {
+    run(async {
+        let mut stage = Stage::new(&[info("Deployment", "only", 0)]);
+        stage.seed.follow("only", false);
+        stage.verdict(Aim::Protect);
+        stage.advance(Duration::from_secs(20)).await;
+        assert_eq!(stage.problems(), []);
+        stage.advance(Duration::from_secs(20)).await;
+        assert_eq!(stage.problems()[0].reason, "ScalingLate");
+    });
+}
+
+/// A flow that fails, and is taken up again by the next verdict, begins no wait anew.
+#[test]
+fn a_wait_goes_on_from_flow_to_flow() {
+    let _runs = Runs::begin();
+    for aim in [Aim::Protect, Aim::Restore] {
+        run(late_over_flows(aim));
+    }
+}
+
+async fn late_over_flows(aim: Aim) {
+    let mut stage = waiting_for_the_first(aim).await;
+    let begin = Instant::now();
+    // Looked at again and again, it cannot be read every few seconds.
+    while stage.written().len() < 2 && begin.elapsed() < Duration::from_secs(120) {
+        let reads = |call: &Call| call.brief() == "GET deployments/first";
+        stage.seed.fail(Failure::Status(503), (4, 1), reads);
+        stage.verdict(aim);
+        stage.advance(Duration::from_secs(5)).await;
+        stage.seed.heal();
+    }
+    assert_eq!(stage.written(), ["first", "second"], "{aim:?}");
+    let waited = begin.elapsed();
+    assert!(waited >= patience(aim), "{aim:?}: {waited:?}");
+}
+
+/// The verdict that overtakes a flow is acted on as soon as that flow has ended.
+#[test]
+fn a_recovery_overtakes_a_scale_down_at_once() {
+    run(async {
+        let mut stage = Stage::new(&[
+            info("Deployment", "first", 0),
+            info("Deployment", "second", 1),
+        ]);
+        stage.seed.follow("first", false);
+        stage.verdict(Aim::Protect);
+        stage.advance(Duration::from_secs(1)).await;
+        assert_eq!(stage.written(), ["first"]);
+        stage.seed.follow("first", true);
+        let begin = Instant::now();
+        stage.verdict(Aim::Restore);
+        while stage.replicas("deployments", "first") == 0 {
+            stage.protector.progress().await;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(1));
+        stage.follow().await;
+        stage.assert_up("deployments", "first", "overtaken");
+        assert_eq!(
+            stage.written(),
+            ["first", "first"],
+            "the other was never touched"
+        );
+        assert_eq!(stage.protector.machine().protection(), Protection::None);
+    });
+}
+
+/// Doubt ends a flow, and also what was to follow it.
+#[test]
+fn doubt_ends_what_an_overtaking_verdict_began() {
+    run(async {
+        let mut stage = Stage::new(&[info("Deployment", "first", 0)]);
+        stage.act(Aim::Protect).await;
+        let release = stage
+            .seed
+            .hold(|call| call.brief() == "GET deployments/first");
+        stage.seed.forget_calls();
+        stage.verdict(Aim::Protect);
+        stage.until_asked("GET deployments/first").await;
+        stage.verdict(Aim::Restore);
+        doubt(&mut stage.protector);
+        release.send(()).unwrap();
+        stage.follow().await;
+        assert_eq!(stage.seed.writes().len(), 0);
+        stage.assert_down("deployments", "first", "doubt");
+    });
+}
+
+/// Two clusters on one seed: that one of them hangs in a write costs the other nothing.
+#[test]
+fn a_scale_that_hangs_delays_no_other_cluster() {
+    run(async {
+        let mut stage = Stage::new(&[info("Deployment", "first", 0)]);
+        put_workload(&stage.seed, "Deployment", "b", "first", 2);
+        stage
+            .seed
+            .fail(Failure::Hang, (0, usize::MAX), |call| call.namespace == "a");
+        let mut other = new_protector("b", &Scaler::new(stage.seed.unlimited()), None);
+        other.learn(selected(&stage.settings));
+        let begin = Instant::now();
+        stage.verdict(Aim::Protect);
+        verdict(&mut other, Aim::Protect);
+        while other.machine().protection() != Protection::Active {
+            other.progress().await;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(1));
+        assert_eq!(
+            stage.protector.machine().protection(),
+            Protection::ScalingDown
+        );
+    });
+}
+
+/// The verdicts of an outage come every few seconds, for hours perhaps, and of a thousand clusters.
+#[test]
+fn what_fails_is_tried_again_at_once_and_what_is_refused_after_a_pause() {
+    let _runs = Runs::begin();
+    for (failure, reason, expected) in [
+        (Failure::Status(404), "DependentMissing", 5),
+        (Failure::Status(403), "ScalingForbidden", 5),
+        (Failure::Status(409), "ScalingFailed", 20),
+        (Failure::Status(503), "ScalingFailed", 20),
+    ] {
+        run(async move {
+            let mut stage = Stage::new(&[
+                info("Deployment", "first", 0),
+                info("Deployment", "second", 1),
+            ]);
+            let reads = |call: &Call| call.brief() == "GET deployments/second";
+            stage.seed.fail(failure, (0, usize::MAX), reads);
+            for _ in 0..20 {
+                stage.verdict(Aim::Protect);
+                stage.advance(Duration::from_secs(3)).await;
+            }
+            assert_eq!(stage.problems()[0].reason, reason);
+            let looks = stage.seed.calls().into_iter().filter(reads).count();
+            assert_eq!(looks, expected, "{failure:?}");
+            stage.seed.heal();
+            for _ in 0..5 {
+                stage.verdict(Aim::Protect);
+                stage.advance(Duration::from_secs(3)).await;
+            }
+            stage.assert_down("deployments", "second", "mended");
+        });
+    }
+}
+
+/// Nothing was taken from the one that is missing, so it keeps nobody at zero.
+#[test]
+fn a_restore_passes_what_it_owes_nothing() {
+    run(async {
+        let mut first_down = info("Deployment", "first-down", 0);
+        first_down["scaleUp"]["level"] = json!(2);
+        let mut stage = Stage::new(&[first_down, info("Deployment", "missing", 1)]);
+        stage.seed.delete("deployments", "a", "missing");
+        stage.act(Aim::Protect).await;
+        stage.assert_down("deployments", "first-down", "stuck");
+        assert_eq!(
+            stage.protector.machine().protection(),
+            Protection::ScalingDown
+        );
+        stage.act(Aim::Restore).await;
+        stage.assert_up("deployments", "first-down", "restored");
+        assert_eq!(stage.protector.machine().protection(), Protection::None);
+        assert_eq!(stage.problems()[0].reason, "DependentMissing");
+    });
+}
+
+/// To what was taken and is gone nothing is owed any more: no other stays at zero for it.
+#[test]
+fn a_restore_passes_what_was_deleted_meanwhile() {
+    run(async {
+        let mut stage = Stage::new(&[
+            info("Deployment", "first", 0),
+            info("Deployment", "second", 1),
+        ]);
+        stage.act(Aim::Protect).await;
+        stage.assert_down("deployments", "second", "protected");
+        stage.seed.delete("deployments", "a", "first");
+        stage.act(Aim::Restore).await;
+        stage.assert_up("deployments", "second", "restored");
+        assert_eq!(stage.protector.machine().protection(), Protection::None);
+        let [problem] = &*stage.problems() else {
+            panic!("{:?}", stage.problems());
+        };
+        assert_eq!(problem.reason, "DependentMissing");
+        assert!(
+            problem.message.contains("has been deleted since"),
+            "{problem:?}"
+        );
+    });
+}
+
+/// A human has followed the advice in the status; on a healthy cluster nothing else has changed.
+#[test]
+fn what_was_mended_by_hand_is_seen_on_a_healthy_cluster() {
+    run(async {
+        let mut stage = Stage::new(&[info("Deployment", "first", 0)]);
+        stage.act(Aim::Protect).await;
+        stage.seed.change("deployments", "a", "first", |object| {
+            object["metadata"]["annotations"][IGNORE] = json!("true");
+        });
+        stage.act(Aim::Restore).await;
+        assert_eq!(stage.problems()[0].reason, "IgnoredAtZero");
+        stage.seed.change("deployments", "a", "first", |object| {
+            object["spec"]["replicas"] = json!(3);
+        });
+        stage.advance(Duration::from_secs(61)).await;
+        stage.act(Aim::Restore).await;
+        assert!(stage.problems().is_empty(), "{:?}", stage.problems());
+    });
+}
+
+/// A protector whose evidence counts for that many seconds, and whose writes wait for a turn that does
+/// not come within any test: the reads have used the budget up, and the limiter goes by the real
+/// clock.
+async fn queued(seconds: u64) -> Stage {
+    let mut stage = Stage::new(&[
+        info("Deployment", "first", 0),
+        info("Deployment", "second", 0),
+    ]);
+    let budget = Budget {
+        qps: LEAST_QPS,
+        burst: NonZeroU32::new(2).unwrap(),
+    };
+    let client = stage.seed.unlimited().client().clone();
+    let seed = Seed::new(client, budget);
+    stage.protector = new_protector("a", &Scaler::new(seed), None);
+    stage.protector.learn(selected(&stage.settings));
+    outage(&mut stage.protector, 5, Duration::from_secs(seconds));
+    stage.advance(Duration::from_secs(1)).await;
+    assert_eq!(
+        stage.seed.briefs(),
+        ["GET deployments/first", "GET deployments/second"]
+    );
+    assert!(stage.protector.machine().is_engaged());
+    stage
+}
+
+/// A flow that still waited for its turn could write when it has come.
+#[test]
+fn a_write_that_waits_for_its_turn_ends_with_the_flow() {
+    run(async {
+        let mut stage = queued(15).await;
+        doubt(&mut stage.protector);
+        timeout(EVER, stage.protector.progress()).await.unwrap();
+        assert!(!stage.protector.machine().is_engaged());
+        assert_eq!(stage.written(), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_write_that_waits_for_its_turn_ends_with_its_evidence() {
+    run(async {
+        let mut stage = queued(15).await;
+        let begin = Instant::now();
+        timeout(EVER, stage.protector.progress()).await.unwrap();
+        assert_eq!(begin.elapsed().as_secs(), 14);
+        assert!(!stage.protector.machine().is_engaged());
+        assert_eq!(stage.written(), Vec::<String>::new());
+    });
+}
+
+/// However long the queue of requests is.
+#[test]
+fn whoever_is_shut_down_waits_for_no_turn() {
+    run(async {
+        let mut stage = queued(15).await;
+        let begin = Instant::now();
+        timeout(EVER, stage.protector.shut_down()).await.unwrap();
+        assert_eq!(begin.elapsed(), Duration::ZERO);
+        assert_eq!(stage.written(), Vec::<String>::new());
+    });
+}
+
+/// A seed whose next turn is due soon.
+fn scarce(stage: &Stage) -> Seed {
+    let budget = Budget {
+        qps: 200.0,
+        burst: NonZeroU32::MIN,
+    };
+    Seed::new(stage.seed.unlimited().client().clone(), budget)
+}
+
+/// Lets time pass until the seed has seen such a request.
+async fn until_asked(stage: &Stage, what: &str) {
+    while !stage.seed.briefs().iter().any(|call| call == what) {
+        sleep(MOMENT).await;
+    }
+}
+
+/// Stands first among those who are not urgent: none of them is served before this is dropped.
+async fn hold_up(seed: &Seed) -> BoxFuture<'static, ()> {
+    loop {
+        let seed = seed.clone();
+        let mut first: BoxFuture<'static, ()> = Box::pin(async move { seed.turn().await });
+        // A turn may have become due just now.
+        if poll!(&mut first).is_pending() {
+            return first;
+        }
+    }
+}
+
+/// What the seed sees next. All flows have asked for their turns before those who are not urgent are
+/// let go on.
+async fn next_asked(stage: &Stage, held_up: BoxFuture<'static, ()>) -> String {
+    for _ in 0..100 {
+        yield_now().await;
+    }
+    drop(held_up);
+    loop {
+        if let Some(call) = stage.seed.calls().first() {
+            return format!("{} in {}", call.brief(), call.namespace);
+        }
+        sleep(MOMENT).await;
+    }
+}
+
+/// The protector of another cluster, which has protected it before, or not, and acts on another verdict.
+fn acting(stage: &Stage, seed: &Seed, name: &str, aim: Aim, before: Protection) -> Protector {
+    let mut dependents = stage.protector.machine().debts().status();
+    for dependent in &mut dependents {
+        dependent.owed = before != Protection::None;
+    }
+    let known = ClusterHealthStatus {
+        protection: before,
+        dependents,
+        ..ClusterHealthStatus::default()
+    };
+    put_workload(&stage.seed, "Deployment", name, "first", 3);
+    let mut protector = new_protector(name, &Scaler::new(seed.clone()), Some(&known));
+    protector.learn(selected(&stage.settings));
+    verdict(&mut protector, aim);
+    protector
+}
+
+/// However many clusters are only looked at.
+#[test]
+fn whoever_takes_or_gives_back_goes_before_all_who_only_look() {
+    let _runs = Runs::begin();
+    for (aim, before) in [
+        (Aim::Protect, Protection::None),
+        (Aim::Protect, Protection::ScalingDown),
+        (Aim::Protect, Protection::Restoring),
+        (Aim::Restore, Protection::Active),
+    ] {
+        run(async move {
+            let stage = Stage::new(&[info("Deployment", "first", 0)]);
+            let seed = scarce(&stage);
+            let held_up = hold_up(&seed).await;
+            let looks = [
+                (Aim::Restore, Protection::None),
+                (Aim::Protect, Protection::Active),
+            ];
+            let _looking = looks.map(|(aim, before)| acting(&stage, &seed, "looks", aim, before));
+            let _acting = acting(&stage, &seed, "acts", aim, before);
+            assert_eq!(
+                next_asked(&stage, held_up).await,
+                "GET deployments/first in acts",
+                "{aim:?} {before:?}"
+            );
+        });
+    }
+}
+
+/// However many lack the same dependent, for as long as the outage lasts.
+#[test]
+fn whoever_takes_goes_before_all_who_were_refused() {
+    run(async {
+        let stage = Stage::new(&[info("Deployment", "first", 0)]);
+        let seed = scarce(&stage);
+        let mut refused = acting(&stage, &seed, "lacks", Aim::Protect, Protection::None);
+        stage.seed.delete("deployments", "lacks", "first");
+        while refused.machine().is_engaged() {
+            refused.progress().await;
+        }
+        assert_eq!(refused.machine().protection(), Protection::ScalingDown);
+        sleep(INTERVAL).await;
+        let held_up = hold_up(&seed).await;
+        verdict(&mut refused, Aim::Protect);
+        assert!(refused.machine().is_engaged(), "it is looked at again");
+        let _acting = acting(&stage, &seed, "acts", Aim::Protect, Protection::None);
+        stage.seed.forget_calls();
+        assert_eq!(
+            next_asked(&stage, held_up).await,
+            "GET deployments/first in acts"
+        );
+    });
+}
+
+/// However many wait for pods that are long in going, or in becoming ready.
+#[test]
+fn whoever_acts_goes_before_all_who_wait_for_an_effect() {
+    let _runs = Runs::begin();
+    for (aim, before) in [
+        (Aim::Protect, Protection::None),
+        (Aim::Restore, Protection::Active),
+    ] {
+        run(async move {
+            let stage = Stage::new(&[info("Deployment", "first", 0)]);
+            stage.seed.follow("first", false);
+            let seed = scarce(&stage);
+            let _waiting = acting(&stage, &seed, "waits", aim, before);
+            if aim == Aim::Restore {
+                stage
+                    .seed
+                    .change("deployments", "waits", "first", |object| {
+                        object["metadata"]["annotations"] = json!({MARK: "", RECORD: "3"});
+                        object["spec"]["replicas"] = json!(0);
+                    });
+            }
+            until_asked(&stage, "PATCH deployments/first").await;
+            let held_up = hold_up(&seed).await;
+            // The effect is looked for.
+            sleep(Duration::from_secs(2)).await;
+            let _acting = acting(&stage, &seed, "acts", Aim::Protect, Protection::None);
+            stage.seed.forget_calls();
+            assert_eq!(
+                next_asked(&stage, held_up).await,
+                "GET deployments/first in acts",
+                "{aim:?}"
+            );
+        });
+    }
+}
+
+/// A mark that nobody knew of, and a dependent that somebody has scaled up.
+#[test]
+fn whoever_only_looked_and_finds_something_to_do_does_it_first() {
+    let _runs = Runs::begin();
+    for (aim, before, replicas) in [
+        (Aim::Restore, Protection::None, 0),
+        (Aim::Protect, Protection::Active, 5),
+    ] {
+        run(async move {
+            let stage = Stage::new(&[info("Deployment", "first", 0)]);
+            let seed = scarce(&stage);
+            let release = stage.seed.hold(|call| call.namespace == "finds");
+            let _finding = acting(&stage, &seed, "finds", aim, before);
+            stage
+                .seed
+                .change("deployments", "finds", "first", |object| {
+                    object["metadata"]["annotations"] = json!({MARK: "", RECORD: "3"});
+                    object["spec"]["replicas"] = json!(replicas);
+                });
+            until_asked(&stage, "GET deployments/first").await;
+            let held_up = hold_up(&seed).await;
+            let _looking = acting(&stage, &seed, "looks", Aim::Look, Protection::None);
+            stage.seed.forget_calls();
+            release.send(()).unwrap();
+            assert_eq!(
+                next_asked(&stage, held_up).await,
+                "PATCH deployments/first in finds",
+                "{aim:?}"
+            );
+        });
+    }
+}

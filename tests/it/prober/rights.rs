@@ -1,0 +1,304 @@
+//! Rights that an outage or a check calls for, asked for ahead on a scripted seed: what is told, of what, and
+//! when.
+
+use std::time::Duration;
+
+use crate::support::{
+    Call, Failure, INTERVAL, LONG, Seed, World, change_policy, condition, deselect, info,
+    put_cluster, run,
+};
+use serde_json::{Value, json};
+
+/// Longer than a right stays missing in the status that has been granted.
+const SOON: Duration = Duration::from_secs(3 * 60);
+/// Longer than a right goes unnoticed that is not granted any more.
+const AGAIN: Duration = Duration::from_secs(16 * 60);
+
+/// Reason and message of `Degraded` of the policy.
+fn degraded(world: &World) -> (String, String) {
+    let policy = world.seed.get("probepolicies", "", "p").unwrap();
+    let degraded = condition(&policy["status"], "Degraded");
+    let text = |field: &str| degraded[field].as_str().unwrap().to_owned();
+    (text("reason"), text("message"))
+}
+
+/// The reasons of the events that tell of rights, in order.
+fn told(world: &World) -> Vec<String> {
+    let events = world.seed.events().into_iter();
+    let reasons = events.map(|it| it.body["reason"].as_str().unwrap_or_default().to_owned());
+    reasons.filter(|it| it.starts_with("Rights")).collect()
+}
+
+/// How often a right was asked for.
+fn asked(world: &World) -> usize {
+    let briefs = world.seed.briefs().into_iter();
+    let reviews = briefs.filter(|it| it == "POST selfsubjectaccessreviews");
+    reviews.count()
+}
+
+/// No right can be asked for.
+fn fail_reviews(seed: &Seed, failure: Failure) {
+    let reviews = |call: &Call| call.resource == "selfsubjectaccessreviews";
+    seed.fail(failure, (0, usize::MAX), reviews);
+}
+
+/// A prober of clusters of these names that are healthy, from the moment on at which it may not do
+/// this.
+async fn without(clusters: &[&str], denied: fn(&Value) -> bool) -> World {
+    let mut world = World::new(clusters).await;
+    world.seed.deny(denied);
+    world.start();
+    for name in clusters {
+        world.reason(name, "Healthy").await;
+    }
+    world.clock.pass(INTERVAL).await;
+    world
+}
+
+fn kcm(asked: &Value) -> bool {
+    asked["name"] == "kcm"
+}
+
+fn in_all_namespaces(asked: &Value) -> bool {
+    asked["namespace"].is_null() && asked["group"] == "apps"
+}
+
+struct Case {
+    denied: fn(&Value) -> bool,
+    /// Other dependents than those that the policy names by itself.
+    dependents: Option<Vec<Value>>,
+    /// A check runs a command in a pod.
+    execs: bool,
+    missing: Option<&'static str>,
+}
+
+fn case(denied: fn(&Value) -> bool, missing: Option<&'static str>) -> Case {
+    Case {
+        denied,
+        dependents: None,
+        execs: false,
+        missing,
+    }
+}
+
+#[test]
+fn what_is_missing_is_told_on_the_policy() {
+    let etcd = || Some(vec![info("Etcd", "main", 0)]);
+    let mut unknown = info("Etcd", "main", 0);
+    unknown["ref"]["apiVersion"] = json!("example.com/v1");
+    let unknown = vec![unknown, info("Deployment", "kcm", 0)];
+    let cases = [
+        case(|_| false, None),
+        // Granted in each namespace by itself.
+        case(in_all_namespaces, None),
+        // Of no concern.
+        case(|it| it["verb"] != "patch" || it["name"] == "etcd", None),
+        case(kcm, Some("patch deployments.apps/kcm in a")),
+        case(
+            |it| it["group"] == "apps" && it["namespace"] != "a",
+            Some(
+                "patch deployments.apps/ca in b, patch deployments.apps/kcm in b, patch \
+                 deployments.apps/mcm in b",
+            ),
+        ),
+        case(
+            |it| it["resource"] == "probepolicies",
+            Some("patch probepolicies.dependency-watchdog.gardener.cloud/p"),
+        ),
+        Case {
+            dependents: etcd(),
+            ..case(
+                |it| it["subresource"] == "scale",
+                Some("patch etcds.druid.gardener.cloud/main/scale in a"),
+            )
+        },
+        Case {
+            dependents: etcd(),
+            ..case(
+                |it| it["resource"] == "etcds" && it["subresource"].is_null(),
+                Some("patch etcds.druid.gardener.cloud/main in a"),
+            )
+        },
+        // What else is amiss with a dependent is told of that one.
+        Case {
+            dependents: Some(unknown),
+            ..case(kcm, Some("patch deployments.apps/kcm in a"))
+        },
+        // Of no concern without a command.
+        case(|it| it["resource"] == "pods", None),
+        Case {
+            execs: true,
+            ..case(
+                |it| it["resource"] == "pods",
+                Some("list pods in a, get pods/exec in a, create pods/exec in a"),
+            )
+        },
+        Case {
+            execs: true,
+            ..case(
+                |it| it["subresource"] == "exec" && it["namespace"] != "a",
+                Some("get pods/exec in b, create pods/exec in b"),
+            )
+        },
+        Case {
+            execs: true,
+            ..case(
+                |it| it["resource"] == "pods" && it["namespace"].is_null(),
+                None,
+            )
+        },
+    ];
+    for (index, case) in cases.into_iter().enumerate() {
+        run(async {
+            let mut world = World::new(&["a", "b"]).await;
+            world.seed.deny(case.denied);
+            if let Some(dependents) = &case.dependents {
+                let change = |policy: &mut Value| {
+                    policy["spec"]["dependentResourceInfos"] = json!(dependents);
+                };
+                change_policy(&world, "p", change);
+                for name in ["a", "b"] {
+                    crate::support::put_workload(&world.seed, "Etcd", name, "main", 1);
+                }
+            }
+            if case.execs {
+                let check = json!({
+                    "name": "etcd",
+                    "exec": {
+                        "podSelector": {"matchLabels": {"role": "main"}}, "command": ["true"],
+                    },
+                    // Long after this test.
+                    "initialDelaySeconds": 3600,
+                });
+                change_policy(&world, "p", |policy| {
+                    policy["spec"]["checks"] = json!([check])
+                });
+            }
+            world.start();
+            world.reason("a", "Healthy").await;
+            world.clock.pass(INTERVAL).await;
+            let (_, message) = degraded(&world);
+            let lacks = message.contains("the operator lacks rights");
+            assert_eq!(lacks, case.missing.is_some(), "{index}: {message}");
+            if let Some(missing) = case.missing {
+                let missing = format!("exec-checks, do: {missing}");
+                assert!(message.ends_with(&missing), "{index}: {message}");
+                assert_eq!(told(&world), ["RightsMissing"], "{index}");
+            }
+        });
+    }
+}
+
+#[tokio::test]
+async fn it_is_degraded_and_nothing_is_withheld() {
+    let world = without(&["a"], |_| true).await;
+    assert_eq!(degraded(&world).0, "RightsMissing");
+    // The seed lets it do what it has denied.
+    world.shoot("a").silence(100);
+    world.protection("a", "Active").await;
+    assert_eq!(world.replicas("a"), [0; 3]);
+}
+
+/// However many clusters there are.
+#[tokio::test]
+async fn few_namespaces_are_asked_for() {
+    let world = without(&["a", "b", "c", "d"], in_all_namespaces).await;
+    // The finalizer; and three dependents, in all namespaces and in three.
+    assert_eq!(asked(&world), 1 + 3 * (1 + 3));
+    assert_eq!(degraded(&world).0, "AsExpected");
+}
+
+#[tokio::test]
+async fn it_is_asked_again_now_and_then() {
+    let world = without(&["a"], |_| false).await;
+    assert_eq!(asked(&world), 4);
+    world.clock.pass(AGAIN).await;
+    assert_eq!(asked(&world), 8);
+    world.seed.deny(kcm);
+    world.clock.pass(AGAIN).await;
+    assert_eq!(degraded(&world).0, "RightsMissing");
+    world.seed.deny(|_| false);
+    world.clock.pass(SOON).await;
+    assert_eq!(degraded(&world).0, "AsExpected");
+    assert_eq!(told(&world), ["RightsMissing", "RightsSuffice"]);
+}
+
+#[tokio::test]
+async fn it_is_asked_anew_when_the_policy_changes() {
+    let world = without(&["a"], |it| it["name"] == "other").await;
+    let name = |name: &'static str| {
+        move |policy: &mut Value| {
+            policy["spec"]["dependentResourceInfos"][0]["ref"]["name"] = json!(name);
+        }
+    };
+    change_policy(&world, "p", name("other"));
+    world.clock.pass(INTERVAL).await;
+    assert!(degraded(&world).1.contains("deployments.apps/other in a"));
+    change_policy(&world, "p", name("kcm"));
+    world.clock.pass(INTERVAL).await;
+    assert!(!degraded(&world).1.contains("lacks rights"));
+    assert_eq!(told(&world), ["RightsMissing", "RightsSuffice"]);
+}
+
+/// A policy without clusters scales nothing.
+#[tokio::test]
+async fn it_is_asked_anew_when_there_is_a_cluster() {
+    let world = without(&["a"], kcm).await;
+    change_policy(&world, "p", deselect);
+    world.clock.pass(INTERVAL).await;
+    assert_eq!(degraded(&world).0, "AsExpected");
+    put_cluster(&world.seed, "other", &world.shoot("a").kubeconfig());
+    world.reason("other", "Healthy").await;
+    world.clock.pass(INTERVAL).await;
+    assert!(degraded(&world).1.contains("deployments.apps/kcm in other"));
+}
+
+#[tokio::test]
+async fn a_restart_tells_it_no_second_time() {
+    let mut world = without(&["a"], kcm).await;
+    let before = degraded(&world);
+    world.stop().await;
+    world.seed.forget_calls();
+    let earlier = world.seed.versions("probepolicies").len();
+    // What an earlier run has found stands until there is an answer, and then too.
+    fail_reviews(&world.seed, Failure::Hang);
+    world.start();
+    world.clock.pass(LONG).await;
+    assert!(asked(&world) > 0);
+    world.seed.heal();
+    world.clock.pass(SOON).await;
+    let statuses = world.seed.versions("probepolicies").split_off(earlier);
+    for policy in statuses {
+        let degraded = condition(&policy["status"], "Degraded");
+        assert_eq!(degraded["reason"], "RightsMissing", "{policy}");
+    }
+    assert_eq!(degraded(&world), before);
+    assert_eq!(told(&world), Vec::<String>::new());
+}
+
+#[test]
+fn what_cannot_be_asked_is_no_alarm_and_no_relief() {
+    for failure in Failure::ALL {
+        run(async {
+            let mut world = World::new(&["a"]).await;
+            let seed = world.seed.clone();
+            seed.deny(kcm);
+            fail_reviews(&seed, failure);
+            world.start();
+            world.reason("a", "Healthy").await;
+            world.clock.pass(LONG).await;
+            assert!(asked(&world) > 0, "{failure:?}");
+            assert_eq!(degraded(&world).0, "AsExpected", "{failure:?}");
+
+            seed.heal();
+            world.clock.pass(SOON).await;
+            assert_eq!(degraded(&world).0, "RightsMissing", "{failure:?}");
+
+            seed.deny(|_| false);
+            fail_reviews(&seed, failure);
+            world.clock.pass(SOON).await;
+            assert_eq!(degraded(&world).0, "RightsMissing", "{failure:?}");
+            assert_eq!(told(&world), ["RightsMissing"], "{failure:?}");
+        });
+    }
+}

@@ -1,0 +1,198 @@
+//! A replica that does not lead, against a scripted seed: it observes, writes nothing, and acts as soon as
+//! it leads.
+
+use std::time::Duration;
+
+use crate::support::{
+    Call, Failure, INTERVAL, LONG, RUNNING, Read, World, assert_back, change_policy, deselect,
+    protected, put_cluster,
+};
+use dependency_watchdog::prober::instruments::Instruments;
+use serde_json::{Value, json};
+
+const SECOND: Duration = Duration::from_secs(1);
+/// Of the Lease.
+const LEASE: Duration = Duration::from_secs(15);
+
+/// Another replica has the Lease from now on.
+fn give_lease(world: &World) {
+    world.seed.put(&json!({
+        "kind": "Lease",
+        "metadata": {"name": "lease", "namespace": "garden"},
+        "spec": {"holderIdentity": "another", "leaseDurationSeconds": 15, "leaseTransitions": 0},
+    }));
+}
+
+/// The other replica lives on for so long.
+async fn led_by_another(world: &World, time: Duration) {
+    for _ in 0..time.as_secs() / 5 {
+        world.seed.change("leases", "garden", "lease", |lease| {
+            let renewed = lease["spec"]["leaseTransitions"].as_i64().unwrap();
+            lease["spec"]["leaseTransitions"] = json!(renewed + 1);
+        });
+        world.clock.pass(5 * SECOND).await;
+    }
+}
+
+/// A prober that stands by, in a world of these clusters.
+async fn standing_by(clusters: &[&str]) -> World {
+    let mut world = World::new(clusters).await;
+    give_lease(&world);
+    world.start_led();
+    led_by_another(&world, LONG).await;
+    world
+}
+
+/// Fails if a replica that does not lead has sent anything that may change something.
+fn assert_reads_only(world: &World) {
+    let sent = world.seed.calls().into_iter().chain(world.seed.events());
+    let writes: Vec<String> = sent
+        .filter(|call| call.method != "GET")
+        .map(|call| call.brief())
+        .collect();
+    assert!(writes.is_empty(), "a standby wrote: {writes:?}");
+}
+
+fn is_scaled_down(call: &Call) -> bool {
+    call.method == "PATCH" && call.resource == "deployments"
+}
+
+/// How long it takes from now on until something is scaled down.
+async fn scaled_down(world: &World) -> Duration {
+    let began = world.clock.elapsed();
+    let scaled = || world.seed.calls().iter().any(is_scaled_down).then_some(());
+    world
+        .clock
+        .until("a dependent is scaled down", scaled)
+        .await;
+    world.clock.elapsed() - began
+}
+
+/// The other was killed in the middle of the outage. A replica that begins to read when it leads needs another
+/// 15 to 25 s to prove it.
+#[tokio::test]
+async fn an_outage_that_a_standby_has_watched_is_acted_on_when_it_leads() {
+    let world = standing_by(&["a"]).await;
+    world.shoot("a").silence(0);
+    led_by_another(&world, LONG).await;
+    assert_reads_only(&world);
+    assert_eq!(world.replicas("a"), RUNNING);
+    let took = scaled_down(&world).await;
+    assert!(took <= LEASE + 3 * SECOND, "{took:?}");
+    world.protection("a", "Active").await;
+    world.shoot("a").renew();
+    world.protection("a", "None").await;
+    assert_back(&world);
+}
+
+/// It sees all that happens, whatever it would do about it as the leader.
+#[tokio::test]
+async fn a_standby_writes_nothing_whatever_happens() {
+    let mut world = protected().await;
+    world.stop().await;
+    give_lease(&world);
+    world.seed.forget_calls();
+    world.start_led();
+    let renew: &dyn Fn(&World) = &|world| world.shoot("a").renew();
+    let nothing: &dyn Fn(&World) = &|_| {};
+    for happens in [
+        nothing,
+        renew,
+        &|world| put_cluster(&world.seed, "b", &world.shoot("a").kubeconfig()),
+        &|world| world.shoot("a").silence(100),
+        &|world| change_policy(world, "p", deselect),
+        &|world| change_policy(world, "p", |it| it["spec"]["clusterSelector"] = Value::Null),
+        renew,
+        &|world| world.seed.delete("clusterhealths", "", "a"),
+        &|world| world.seed.ask_to_delete("probepolicies", "", "p"),
+        &|world| world.seed.delete("clusters", "", "a"),
+    ] {
+        happens(&world);
+        led_by_another(&world, LONG).await;
+    }
+    assert_reads_only(&world);
+    assert!(world.shoot("a").count(Read::Consistent) > 0);
+    // It can be stopped, and leaves the Lease alone.
+    world.stop().await;
+    assert_reads_only(&world);
+}
+
+/// What is owed is learnt from the seed when it leads, and given back.
+#[tokio::test]
+async fn what_another_has_taken_is_given_back_by_a_standby_that_leads() {
+    let mut world = protected().await;
+    world.stop().await;
+    give_lease(&world);
+    world.start_led();
+    led_by_another(&world, LONG).await;
+    world.shoot("a").renew();
+    // By its own word it was healthy for long, but nothing is given back on the word of a standby.
+    change_policy(&world, "p", |it| it["spec"]["successThreshold"] = json!(3));
+    led_by_another(&world, LONG).await;
+    world.seed.forget_calls();
+    let began = world.clock.elapsed();
+    let restores = || world.seed.calls().iter().any(is_scaled_down).then_some(());
+    world.clock.until("something is restored", restores).await;
+    let took = world.clock.elapsed() - began;
+    assert!(took >= LEASE - 5 * SECOND + INTERVAL, "{took:?}");
+    world.protection("a", "None").await;
+    assert_back(&world);
+}
+
+/// Nothing of a term is left in what it observes, nor in the next term.
+#[tokio::test]
+async fn a_leader_that_is_deposed_stands_by_and_leads_again() {
+    let mut world = World::new(&["a"]).await;
+    world.start_led();
+    world.reason("a", "Healthy").await;
+    world.seed.change("leases", "garden", "lease", |lease| {
+        lease["spec"]["holderIdentity"] = json!("another");
+        lease["spec"]["leaseTransitions"] = json!(1);
+    });
+    world.clock.pass(4 * SECOND).await;
+    world.seed.forget_calls();
+    world.shoot("a").silence(0);
+    led_by_another(&world, LONG).await;
+    assert_reads_only(&world);
+    assert_eq!(world.seed.watches("clusters"), 1);
+    let took = scaled_down(&world).await;
+    assert!(took <= LEASE + 3 * SECOND, "{took:?}");
+    world.protection("a", "Active").await;
+    world.shoot("a").renew();
+    world.protection("a", "None").await;
+    assert_back(&world);
+    world.stop().await;
+}
+
+/// It shows what it observes apart from what the leader does, by which alerts judge that one.
+#[tokio::test]
+async fn a_standby_shows_what_it_observes() {
+    let (instruments, registry) = Instruments::new();
+    let mut world = World::new(&["a", "b"]).await;
+    world.instruments = instruments;
+    give_lease(&world);
+    world.start_led();
+    let checks = world.instruments.common.checks.clone();
+    led_by_another(&world, LONG).await;
+    let shows = |line: &str| {
+        let text = registry.render().unwrap();
+        assert!(text.lines().any(|it| it == line), "{line}: {text}");
+    };
+    let clusters = |state: &str, count: u32| {
+        let name = "dependency_watchdog_standby_clusters";
+        shows(&format!("{name}{{state=\"{state}\"}} {count}"));
+    };
+    clusters("judged", 2);
+    shows("dependency_watchdog_probes_total{result=\"success\"} 0");
+    assert!(checks.results().iter().all(|(_, it)| it.is_ok()));
+    for read in [Read::Cached, Read::Consistent] {
+        world.shoot("b").fail(read, Failure::Hang);
+    }
+    led_by_another(&world, LONG).await;
+    clusters("judged", 1);
+    clusters("undetermined", 1);
+    change_policy(&world, "p", deselect);
+    led_by_another(&world, INTERVAL).await;
+    clusters("judged", 0);
+    clusters("undetermined", 0);
+}

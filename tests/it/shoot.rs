@@ -1,0 +1,478 @@
+//! Reads from a shoot over a real connection: what succeeds, and what each failure is called.
+
+use std::{
+    pin::pin,
+    time::{Duration, Instant},
+};
+
+use crate::support::{Reply, Request, ScriptedServer, TOKEN, authority, kubeconfig, refusing_url};
+use dependency_watchdog::shoot::{
+    Consistency, Dial, LeaseRead, MAX_VERSION_BYTES, Obstacle, ReadError, RenewTime, Shoot, Target,
+    parse,
+};
+use serde_json::{Value, json};
+
+/// Long enough for any answer that comes at all.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Short, for the answers that never come.
+const SHORT: Duration = Duration::from_millis(300);
+
+fn leases(count: usize) -> Value {
+    let lease = |i| {
+        json!({
+            "metadata": {"name": format!("node-{i}"), "uid": format!("u{i}"), "resourceVersion": "7"},
+            "spec": {"leaseDurationSeconds": 40, "renewTime": "1970-01-01T00:00:01.5Z"},
+        })
+    };
+    json!({
+        "kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1",
+        "metadata": {"resourceVersion": "42"}, "items": (0..count).map(lease).collect::<Vec<_>>(),
+    })
+}
+
+fn api(request: Request) -> Reply {
+    match request.path.as_str() {
+        "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases" => {
+            Reply::json(200, &leases(3))
+        }
+        "/api/v1/nodes" => Reply::json(
+            200,
+            &json!({
+                "kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": "42"},
+                "items": [{"metadata": {"name": "node-0"}}],
+            }),
+        ),
+        "/version" => Reply::json(200, &json!({"major": "1", "gitVersion": "v1.36.3"})),
+        _ => Reply::status(
+            404,
+            "NotFound",
+            "the server could not find the requested resource",
+        ),
+    }
+}
+
+fn shoot(kubeconfig: &[u8]) -> Shoot {
+    Shoot::connect(&parse(kubeconfig).unwrap(), &Dial::default()).unwrap()
+}
+
+async fn read(shoot: &Shoot) -> Result<LeaseRead, ReadError> {
+    shoot.leases(Consistency::Cached, PATIENCE).await
+}
+
+#[tokio::test]
+async fn leases_nodes_and_version() {
+    let server = ScriptedServer::start(api).await;
+    let shoot = shoot(&server.kubeconfig());
+    let before = Instant::now();
+    let cached = read(&shoot).await.unwrap();
+    assert!(before <= cached.started && cached.started <= cached.finished);
+    assert!(cached.finished <= Instant::now());
+    assert_eq!(cached.date, Some(1_795_172_553));
+    assert_eq!(cached.consistency, Consistency::Cached);
+    assert_eq!(
+        (cached.list.resource_version, cached.list.leases.len()),
+        (42, 3)
+    );
+    assert_eq!(
+        cached.list.leases[2].renew_time,
+        Some(RenewTime::from_micros(1_500_000))
+    );
+
+    let consistent = shoot
+        .leases(Consistency::Consistent, PATIENCE)
+        .await
+        .unwrap();
+    assert_eq!(consistent.consistency, Consistency::Consistent);
+    assert_eq!(consistent.list, cached.list);
+    let nodes = shoot.nodes(Consistency::Cached, PATIENCE).await.unwrap();
+    assert_eq!(&*nodes[0].name, "node-0");
+    shoot
+        .nodes(Consistency::Consistent, PATIENCE)
+        .await
+        .unwrap();
+    assert_eq!(shoot.version(PATIENCE).await.unwrap(), "v1.36.3");
+
+    let requests = server.requests();
+    let queries: Vec<_> = requests
+        .iter()
+        .map(|request| request.query.as_str())
+        .collect();
+    assert_eq!(
+        queries,
+        ["resourceVersion=0", "", "resourceVersion=0", "", ""]
+    );
+    for request in &requests {
+        assert_eq!(request.method, "GET");
+        assert_eq!(
+            request.header("authorization"),
+            Some(format!("Bearer {TOKEN}").as_str())
+        );
+        let list = !request.path.ends_with("/version");
+        let accepted = match list {
+            true => "application/vnd.kubernetes.protobuf, application/json",
+            false => "application/json",
+        };
+        assert_eq!(request.header("accept"), Some(accepted));
+        assert!(
+            request
+                .header("user-agent")
+                .unwrap()
+                .starts_with("dependency-watchdog/")
+        );
+    }
+}
+
+#[tokio::test]
+async fn ten_reads_use_one_connection() {
+    let server = ScriptedServer::start(api).await;
+    let shoot = shoot(&server.kubeconfig());
+    for _ in 0..10 {
+        read(&shoot).await.unwrap();
+    }
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_refusal_keeps_the_connection() {
+    let server = ScriptedServer::always(Reply::status(503, "ServiceUnavailable", "etcd")).await;
+    let shoot = shoot(&server.kubeconfig());
+    for _ in 0..3 {
+        read(&shoot).await.unwrap_err();
+    }
+    assert_eq!((server.connections(), server.requests().len()), (1, 3));
+}
+
+#[tokio::test]
+async fn a_connection_that_the_server_closed_is_replaced() {
+    let server = ScriptedServer::start(|request| {
+        if request.connection == 1 {
+            api(request).until_close()
+        } else {
+            api(request)
+        }
+    })
+    .await;
+    let shoot = shoot(&server.kubeconfig());
+    for _ in 0..3 {
+        read(&shoot).await.unwrap();
+    }
+    assert_eq!(server.connections(), 2);
+}
+
+#[tokio::test]
+async fn a_client_certificate_is_shown() {
+    let server = ScriptedServer::start(api).await;
+    read(&shoot(&server.kubeconfig_with_certificate()))
+        .await
+        .unwrap();
+    let request = server.requests().remove(0);
+    assert!(request.client_certificate);
+    assert_eq!(request.header("authorization"), None);
+}
+
+#[tokio::test]
+async fn the_tls_server_name_is_honoured() {
+    let server = ScriptedServer::start(api).await;
+    let named = |name: &str| {
+        let mut config: Value = serde_json::from_slice(&server.kubeconfig()).unwrap();
+        config["clusters"][0]["cluster"]["tls-server-name"] = json!(name);
+        shoot(config.to_string().as_bytes())
+    };
+    read(&named("kubernetes")).await.unwrap();
+    assert_eq!(
+        read(&named("elsewhere")).await.unwrap_err().reason(),
+        "TlsFailed"
+    );
+}
+
+#[tokio::test]
+async fn a_path_in_the_url_is_kept() {
+    let server = ScriptedServer::start(|_| Reply::json(200, &leases(1))).await;
+    let config = kubeconfig(
+        &format!("{}/clusters/a/", server.url()),
+        &server.ca_pem(),
+        &json!({"token": "t"}),
+    );
+    read(&shoot(&config)).await.unwrap();
+    assert_eq!(
+        server.requests()[0].path,
+        "/clusters/a/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+    );
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_none_is_told_at_once() {
+    let pem = "-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----\n";
+    let access = parse(&kubeconfig("https://api", pem, &json!({"token": TOKEN}))).unwrap();
+    let Err(error) = Shoot::connect(&access, &Dial::default()) else {
+        panic!("a broken certificate was accepted")
+    };
+    let text = error.to_string();
+    assert!(
+        text.contains("https://api/") && !text.contains(TOKEN),
+        "{text}"
+    );
+    assert!(text.chars().count() <= 300, "{text}");
+}
+
+#[tokio::test]
+async fn what_never_arrives_is_unreachable() {
+    let other_ca = authority().pem();
+    let server = ScriptedServer::start(api).await;
+    let user = json!({"token": TOKEN});
+    for (config, obstacle, reason) in [
+        (
+            kubeconfig(&refusing_url().await, &other_ca, &user),
+            Obstacle::Refused,
+            "ConnectionRefused",
+        ),
+        (
+            kubeconfig("https://no-such-host.invalid", &other_ca, &user),
+            Obstacle::Dns,
+            "NameNotResolved",
+        ),
+        (
+            kubeconfig(&server.url(), &other_ca, &user),
+            Obstacle::Tls,
+            "TlsFailed",
+        ),
+    ] {
+        let error = read(&shoot(&config)).await.unwrap_err();
+        assert_eq!(error.reason(), reason, "{error}");
+        assert!(
+            matches!(error, ReadError::Unreachable { obstacle: o, .. } if o == obstacle),
+            "{error}"
+        );
+    }
+    assert_eq!(server.requests(), []);
+}
+
+#[tokio::test]
+async fn connections_that_break_are_unreachable() {
+    let list = || Reply::json(200, &leases(100));
+    for (case, reply) in [
+        ("reset before headers", Reply::reset()),
+        ("closed before headers", Reply::close()),
+        ("reset in the body", list().reset_after(1000)),
+        ("closed in the body", list().truncate_after(1000)),
+    ] {
+        let server = ScriptedServer::always(reply).await;
+        let error = read(&shoot(&server.kubeconfig())).await.unwrap_err();
+        assert_eq!(error.reason(), "ConnectionClosed", "{case}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn what_takes_too_long_is_a_timeout() {
+    let list = || Reply::json(200, &leases(100));
+    for (case, reply) in [
+        ("no headers", Reply::hang()),
+        ("no body", list().hang_after(0)),
+        ("half a body", list().hang_after(1000)),
+        (
+            "a refusal without end",
+            Reply::status(503, "x", "y").hang_after(3),
+        ),
+        ("drops", list().drip(1, Duration::from_millis(50))),
+    ] {
+        let server = ScriptedServer::always(reply).await;
+        let shoot = shoot(&server.kubeconfig());
+        let begin = Instant::now();
+        let error = shoot
+            .leases(Consistency::Consistent, SHORT)
+            .await
+            .unwrap_err();
+        assert_eq!(
+            error,
+            ReadError::Timeout {
+                tried: Target::Leases,
+                after: SHORT
+            },
+            "{case}"
+        );
+        assert!(begin.elapsed() < PATIENCE, "{case}");
+    }
+}
+
+#[tokio::test]
+async fn an_abandoned_read_does_not_spoil_the_next() {
+    let server = ScriptedServer::start(|request| {
+        let answer = api(request.clone());
+        if request.connection == 1 {
+            answer.hang_after(20)
+        } else {
+            answer
+        }
+    })
+    .await;
+    let shoot = shoot(&server.kubeconfig());
+    tokio::select! {
+        read = read(&shoot) => panic!("{read:?}"),
+        _ = server.requested(1) => {}
+    }
+    read(&shoot).await.unwrap();
+    assert_eq!(server.connections(), 2);
+}
+
+#[tokio::test]
+async fn a_connection_that_was_given_up_while_it_was_read_does_not_come_back() {
+    let server = ScriptedServer::start(api).await;
+    let shoot = shoot(&server.kubeconfig());
+    let mut slow = pin!(shoot.version(PATIENCE));
+    tokio::select! {
+        biased;
+        _ = server.requested(1) => {}
+        read = &mut slow => panic!("{read:?}"),
+    }
+    shoot.disconnect();
+    slow.await.unwrap();
+    read(&shoot).await.unwrap();
+    assert_eq!(server.connections(), 2);
+}
+
+#[tokio::test]
+async fn a_slow_answer_within_the_limit_is_an_answer() {
+    let reply = Reply::json(200, &leases(3)).drip(64, Duration::from_millis(1));
+    let server = ScriptedServer::always(reply).await;
+    assert_eq!(
+        read(&shoot(&server.kubeconfig()))
+            .await
+            .unwrap()
+            .list
+            .leases
+            .len(),
+        3
+    );
+}
+
+#[tokio::test]
+async fn refusals() {
+    let tried = Target::Leases;
+    let server_error = |code, message: &str| ReadError::Server {
+        tried,
+        code,
+        message: message.into(),
+    };
+    let busy = || Reply::status(429, "TooManyRequests", "slow down");
+    let busy_for = |seconds: Option<u64>| ReadError::TooManyRequests {
+        tried,
+        retry_after: seconds.map(Duration::from_secs),
+    };
+    for (reply, expected) in [
+        (
+            Reply::status(401, "Unauthorized", "Unauthorized"),
+            ReadError::Unauthorized { tried },
+        ),
+        (
+            Reply::status(403, "Forbidden", "no"),
+            ReadError::Forbidden {
+                verb: "list",
+                resource: "leases.coordination.k8s.io",
+                namespace: Some("kube-node-lease"),
+            },
+        ),
+        (
+            Reply::status(404, "NotFound", "no"),
+            ReadError::NotFound { tried },
+        ),
+        (
+            Reply::status(409, "Conflict", "changed"),
+            server_error(409, "changed"),
+        ),
+        (busy(), busy_for(None)),
+        (busy().header("Retry-After", "7"), busy_for(Some(7))),
+        (busy().header("Retry-After", "86400"), busy_for(Some(30))),
+        (busy().header("Retry-After", "tomorrow"), busy_for(None)),
+        (
+            Reply::status(500, "InternalError", "etcd\u{1b}[2J gone"),
+            server_error(500, "etcd [2J gone"),
+        ),
+        (
+            Reply::body(503, "text/plain", "upstream\r\n connect error"),
+            server_error(503, "upstream connect error"),
+        ),
+        (
+            Reply::body(502, "text/html", ""),
+            server_error(502, "no explanation"),
+        ),
+        (
+            Reply::body(302, "text/html", "moved").header("Location", "https://evil"),
+            server_error(302, "moved"),
+        ),
+    ] {
+        let server = ScriptedServer::always(reply).await;
+        assert_eq!(
+            read(&shoot(&server.kubeconfig())).await.unwrap_err(),
+            expected
+        );
+        assert_eq!(server.requests().len(), 1, "no retry: {expected:?}");
+    }
+}
+
+#[tokio::test]
+async fn other_bodies_are_unreadable() {
+    let text = leases(3).to_string();
+    for (reply, says) in [
+        (
+            Reply::body(200, "text/html", "<html><h1>Log in</h1></html>"),
+            &["text/html", "<html>"][..],
+        ),
+        (
+            Reply::json(200, &json!({"kind": "Status", "status": "Success"})),
+            &["kind \"Status\""],
+        ),
+        (
+            Reply::json(
+                200,
+                &json!({"kind": "LeaseList", "metadata": {}, "items": []}),
+            ),
+            &["resourceVersion"],
+        ),
+        (
+            Reply::body(200, "application/json", &text.as_bytes()[..99]).until_close(),
+            &["EOF"],
+        ),
+        (Reply::body(200, "application/json", ""), &["EOF"]),
+        (Reply::body(204, "application/json", ""), &["EOF"]),
+        (
+            Reply::body(200, "application/octet-stream", vec![0xff; 500]),
+            &["octet-stream"],
+        ),
+    ] {
+        let server = ScriptedServer::always(reply).await;
+        let error = read(&shoot(&server.kubeconfig())).await.unwrap_err();
+        let message = error.to_string();
+        assert_eq!(error.reason(), "Unreadable", "{message}");
+        assert!(says.iter().all(|part| message.contains(part)), "{message}");
+        assert!(message.chars().count() <= 300, "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_huge_body_is_cut_off() {
+    let server =
+        ScriptedServer::always(Reply::body(200, "application/json", vec![b' '; 1 << 20])).await;
+    let error = shoot(&server.kubeconfig())
+        .version(PATIENCE)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error,
+        ReadError::TooLarge {
+            tried: Target::Version,
+            limit: MAX_VERSION_BYTES
+        }
+    );
+}
+
+#[tokio::test]
+async fn a_missing_or_ambiguous_date_is_none() {
+    for reply in [
+        Reply::json(200, &leases(1)).without_header("Date"),
+        Reply::json(200, &leases(1)).header("Date", "now"),
+    ] {
+        let server = ScriptedServer::always(reply).await;
+        assert_eq!(read(&shoot(&server.kubeconfig())).await.unwrap().date, None);
+    }
+}

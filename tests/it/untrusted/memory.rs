@@ -1,0 +1,698 @@
+//! How much memory hostile input takes: each is read by a process of its own, whose peak is known.
+//!
+//! Bodies are made while they are sent, by a server in the same process.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    io::Write as _,
+    process::{Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use dependency_watchdog::{
+    check::{MAX_BYTES, documents},
+    cluster::LeaseRules,
+    convert::convert,
+    prober::{
+        candidates::{Exclusion, Roster},
+        heartbeat::LeaseSnapshot,
+        instruments::Instruments,
+        watch::Watch,
+    },
+    runtime::admin::{Admin, Endpoints},
+    shoot::{
+        Consistency, Dial, KubeconfigError, LeaseList, MAX_ITEMS, MAX_KUBECONFIG_BYTES,
+        MAX_LEASES_BYTES, MAX_NODES_BYTES, Node, ReadError, Shoot, parse,
+    },
+    util::mono_time::MonoTime,
+};
+use futures::future::join_all;
+use serde_json::{Value, json};
+use tokio::{
+    io::AsyncWriteExt as _,
+    net::{TcpListener, TcpStream},
+    runtime::Runtime,
+};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+
+use super::protobuf::varint;
+use crate::support::{acceptor, authority, head, kubeconfig};
+
+const MIB: u64 = 1024 * 1024;
+const GIB: u64 = 1024 * MIB;
+/// Far more than any of these takes.
+const LONG: Duration = Duration::from_secs(120);
+
+/// Runs this in a process of its own, which may have so many MiB at its peak. It is called in the
+/// test of this name.
+fn alone(test: &str, mib: u64, run: impl FnOnce()) {
+    let told = crate::support::alone(|| {
+        run();
+        println!("peak {} KiB", peak());
+    });
+    let Some(told) = told else { return };
+    let peak = told
+        .lines()
+        .find_map(|it| it.split_once("peak ")?.1.strip_suffix(" KiB"));
+    let peak: u64 = peak.unwrap().parse().unwrap();
+    println!("{test}: {} MiB of {mib}", peak / 1024);
+    assert!(
+        peak / 1024 <= mib,
+        "{} MiB, and {mib} are allowed",
+        peak / 1024
+    );
+}
+
+/// The most that was ever resident, in KiB.
+fn peak() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .unwrap();
+    line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+}
+
+const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n";
+
+/// What a server sends: a start, and then the same again and again.
+#[derive(Clone, Default)]
+struct Flood {
+    start: Vec<u8>,
+    again: Vec<u8>,
+    bytes: u64,
+    end: String,
+    /// The connection stays open after that.
+    stays: bool,
+}
+
+impl Flood {
+    /// A successful answer with a body of so many bytes, of which the length is not told before.
+    fn body(start: &str, again: &str, bytes: u64) -> Self {
+        Self {
+            start: format!("{HEAD}\r\n{start}").into_bytes(),
+            again: again.repeat(64 * 1024 / again.len().max(1)).into_bytes(),
+            bytes,
+            ..Self::default()
+        }
+    }
+
+    /// A successful answer in protobuf: a list with one item, which begins so; then it has a message
+    /// with this number that begins so, and goes on with the same over and over.
+    fn protobuf(
+        kind: &str,
+        item: &[u8],
+        (number, start): (u32, &[u8]),
+        again: &[u8],
+        bytes: u64,
+    ) -> Self {
+        let flood = Self::body("", "", 0);
+        let again = again.repeat(64 * 1024 / again.len());
+        let bytes = bytes.next_multiple_of(again.len() as u64);
+        let field = |number: u32, start: &[u8], more: u64| {
+            let tag = varint(u64::from(number) << 3 | 2);
+            [&tag, &varint(start.len() as u64 + more), start].concat()
+        };
+        let item = [item, &field(number, start, bytes)].concat();
+        let meta = field(1, &field(2, b"7", 0), 0);
+        let list = [meta, field(2, &item, bytes)].concat();
+        let kind = field(1, &field(2, kind.as_bytes(), 0), 0);
+        Self {
+            start: [&flood.start, &b"k8s\0"[..], &kind, &field(2, &list, bytes)].concat(),
+            again,
+            bytes,
+            ..flood
+        }
+    }
+
+    /// The same, with a header more.
+    fn header(mut self, header: &str) -> Self {
+        self.start
+            .splice(HEAD.len()..HEAD.len(), format!("{header}\r\n").into_bytes());
+        self
+    }
+
+    fn end(mut self, end: &str) -> Self {
+        end.clone_into(&mut self.end);
+        self
+    }
+
+    fn stays(mut self) -> Self {
+        self.stays = true;
+        self
+    }
+}
+
+/// A shoot that answers every request so.
+struct Hostile {
+    shoot: Shoot,
+    sent: Arc<AtomicU64>,
+    _serving: AbortOnDropHandle<()>,
+}
+
+impl Hostile {
+    async fn start(flood: Flood) -> Self {
+        let ca = authority();
+        let acceptor = acceptor(&ca);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://{}", listener.local_addr().unwrap());
+        let sent = Arc::new(AtomicU64::new(0));
+        let counted = sent.clone();
+        let serving = tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let (acceptor, flood, sent) = (acceptor.clone(), flood.clone(), counted.clone());
+                tokio::spawn(async move {
+                    let Ok(mut stream) = acceptor.accept(stream).await else {
+                        return;
+                    };
+                    head(&mut stream).await;
+                    let mut left = flood.bytes;
+                    if stream.write_all(&flood.start).await.is_err() {
+                        return;
+                    }
+                    while left > 0 && !flood.again.is_empty() {
+                        if stream.write_all(&flood.again).await.is_err() {
+                            return;
+                        }
+                        let length = flood.again.len() as u64;
+                        sent.fetch_add(length, Ordering::Relaxed);
+                        left = left.saturating_sub(length);
+                    }
+                    let _ = stream.write_all(flood.end.as_bytes()).await;
+                    let _ = stream.flush().await;
+                    if flood.stays {
+                        std::future::pending::<()>().await;
+                    }
+                    let _ = stream.shutdown().await;
+                });
+            }
+        });
+        let access = parse(&kubeconfig(&url, &ca.pem(), &json!({"token": "t"}))).unwrap();
+        Self {
+            shoot: Shoot::connect(&access, &Dial::default()).unwrap(),
+            sent,
+            _serving: AbortOnDropHandle::new(serving),
+        }
+    }
+
+    /// How much was sent that nobody may want.
+    fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    async fn leases(&self, limit: Duration) -> ReadError {
+        self.shoot
+            .leases(Consistency::Cached, limit)
+            .await
+            .unwrap_err()
+    }
+
+    async fn nodes(&self) -> ReadError {
+        self.shoot
+            .nodes(Consistency::Cached, LONG)
+            .await
+            .unwrap_err()
+    }
+}
+
+fn list(kind: &str) -> String {
+    format!(r#"{{"kind":"{kind}","apiVersion":"v1","metadata":{{"resourceVersion":"7"}},"items":["#)
+}
+
+fn block_on(run: impl Future<Output = ()>) {
+    Runtime::new().unwrap().block_on(run);
+}
+
+#[test]
+fn a_gigabyte_of_leases_is_not_read() {
+    let lease = r#"{"metadata":{"name":"n","uid":"u","resourceVersion":"7"},"spec":{}},"#;
+    alone("a_gigabyte_of_leases_is_not_read", 150, || {
+        block_on(async {
+            let hostile = Hostile::start(Flood::body(&list("LeaseList"), lease, GIB)).await;
+            let error = hostile.leases(LONG).await;
+            assert!(matches!(
+                error,
+                ReadError::TooLarge {
+                    limit: MAX_LEASES_BYTES,
+                    ..
+                }
+            ));
+            assert!(
+                error.to_string().contains("larger than 16777216 bytes"),
+                "{error}"
+            );
+            let most = MAX_LEASES_BYTES as u64 + 32 * MIB;
+            assert!(hostile.sent() < most, "{}", hostile.sent());
+        });
+    });
+}
+
+#[test]
+fn a_gigabyte_of_nodes_is_not_read() {
+    alone("a_gigabyte_of_nodes_is_not_read", 400, || {
+        block_on(async {
+            let node = r#"{"metadata":{"name":"n"},"status":{"conditions":[]}},"#;
+            let hostile = Hostile::start(Flood::body(&list("NodeList"), node, GIB)).await;
+            let error = hostile.nodes().await;
+            assert!(matches!(
+                error,
+                ReadError::TooLarge {
+                    limit: MAX_NODES_BYTES,
+                    ..
+                }
+            ));
+            assert!(hostile.sent() < GIB / 2, "{}", hostile.sent());
+        });
+    });
+}
+
+#[test]
+fn many_nodes_and_leases_in_few_bytes_are_not_kept() {
+    alone(
+        "many_nodes_and_leases_in_few_bytes_are_not_kept",
+        150,
+        || {
+            block_on(async {
+                for again in [
+                    "{},",
+                    r#"{"metadata":{"name":"n"}},"#,
+                    r#"{"metadata":{}},"#,
+                ] {
+                    let bytes = (again.len() as u64 * 1_000_000).min(15 * MIB);
+                    let leases = Flood::body(&list("LeaseList"), again, bytes).end("{}]}");
+                    let error = Hostile::start(leases).await.leases(LONG).await;
+                    assert!(
+                        matches!(
+                            error,
+                            ReadError::TooMany {
+                                limit: MAX_ITEMS,
+                                ..
+                            }
+                        ),
+                        "{error}"
+                    );
+                    let nodes = Flood::body(&list("NodeList"), again, bytes).end("{}]}");
+                    let error = Hostile::start(nodes).await.nodes().await;
+                    assert!(
+                        error.to_string().contains("more than 10000 items"),
+                        "{error}"
+                    );
+                    assert_eq!(error.reason(), "TooLarge");
+                }
+            });
+        },
+    );
+}
+
+#[test]
+fn what_is_listed_in_an_object_is_not_kept() {
+    alone("what_is_listed_in_an_object_is_not_kept", 150, || {
+        block_on(async {
+            let start = format!(
+                r#"{}{{"metadata":{{"name":"n","uid":"u","resourceVersion":"7","managedFields":["#,
+                list("LeaseList")
+            );
+            let leases = Flood::body(&start, "{},", 15 * MIB).end("{}]}}]}");
+            let hostile = Hostile::start(leases).await;
+            let read = hostile.shoot.leases(Consistency::Cached, LONG).await;
+            assert_eq!(read.unwrap().list.leases[0].stamp, None);
+            let start = format!(
+                r#"{}{{"metadata":{{"name":"n"}},"status":{{"conditions":["#,
+                list("NodeList")
+            );
+            let condition = r#"{"type":"x","status":"True"},"#;
+            let nodes = Flood::body(&start, condition, 15 * MIB).end("{}]}}]}");
+            let hostile = Hostile::start(nodes).await;
+            let nodes = hostile
+                .shoot
+                .nodes(Consistency::Cached, LONG)
+                .await
+                .unwrap();
+            assert_eq!(nodes[0].true_conditions.len(), 100);
+        });
+    });
+}
+
+/// The same in the encoding that API servers use.
+#[test]
+fn what_is_listed_in_protobuf_is_not_kept() {
+    alone("what_is_listed_in_protobuf_is_not_kept", 150, || {
+        block_on(async {
+            let named = b"\x0a\x01n\x2a\x01u\x32\x017";
+            // A manager that owns no renewTime.
+            let manager = b"\x8a\x01\x06\x3a\x04\x0a\x02{}";
+            let leases = Flood::protobuf("LeaseList", b"", (1, named), manager, 15 * MIB);
+            let hostile = Hostile::start(leases).await;
+            let read = hostile.shoot.leases(Consistency::Cached, LONG).await;
+            let lease = &read.unwrap().list.leases[0];
+            assert_eq!((&*lease.name, lease.stamp), ("n", None));
+            let meta = b"\x0a\x03\x0a\x01n";
+            let condition = b"\x22\x09\x0a\x01x\x12\x04True";
+            let conditions = Flood::protobuf("NodeList", meta, (3, b""), condition, 15 * MIB);
+            let label = b"\x5a\x06\x0a\x01a\x12\x01b";
+            let labels = Flood::protobuf("NodeList", b"", (1, named), label, 15 * MIB);
+            for (flood, kept) in [(conditions, 100), (labels, 0)] {
+                let hostile = Hostile::start(flood).await;
+                let nodes = hostile.shoot.nodes(Consistency::Cached, LONG).await;
+                assert_eq!(nodes.unwrap()[0].true_conditions.len(), kept);
+            }
+        });
+    });
+}
+
+/// What is kept of a shoot's leases and Nodes, for as long as it is probed, is little, whatever is in
+/// them: as many as are taken, with the longest names, and Nodes that have no lease.
+#[test]
+fn many_full_lists_are_kept_in_little() {
+    const SHOOTS: usize = 20;
+    alone("many_full_lists_are_kept_in_little", 300, || {
+        let name = |what: &str, number: usize| format!("{what}{number:0>252}");
+        let lease = |number: usize| {
+            json!({
+                "metadata": {
+                    "name": name("l", number), "uid": format!("{number:0>1000}"),
+                    "resourceVersion": "7",
+                },
+                "spec": {"renewTime": "2026-11-20T11:02:33.123456Z"},
+            })
+        };
+        let leases: Vec<Value> = (0..MAX_ITEMS).map(lease).collect();
+        let leases = json!({
+            "kind": "LeaseList", "metadata": {"resourceVersion": "7"}, "items": leases,
+        });
+        let node = |what| move |number| json!({"metadata": {"name": name(what, number)}});
+        let nodes = (0..MAX_ITEMS - 1).map(node("n"));
+        let nodes: Vec<Value> = nodes.chain([node("l")(0)]).collect();
+        let nodes = json!({
+            "kind": "NodeList", "metadata": {"resourceVersion": "7"}, "items": nodes,
+        });
+        let [leases, nodes] = [leases, nodes].map(|list| list.to_string());
+        let kept: Vec<(Watch, Roster)> = (0..SHOOTS)
+            .map(|_| {
+                let list = LeaseList::decode(leases.as_bytes()).unwrap();
+                let mut watch = Watch::new(LeaseRules::default());
+                watch.observe(&LeaseSnapshot {
+                    started: MonoTime::from_nanos(0),
+                    finished: MonoTime::from_nanos(1),
+                    date: None,
+                    consistent: true,
+                    resource_version: list.resource_version,
+                    leases: &list.leases,
+                });
+                let nodes = Node::decode_list(nodes.as_bytes()).unwrap();
+                let roster = Roster::new(watch.leases().names(), &nodes, None, &BTreeMap::new());
+                (watch, roster)
+            })
+            .collect();
+        for (watch, roster) in &kept {
+            let beats = watch.leases();
+            assert_eq!(beats.names().iter().count(), MAX_ITEMS);
+            let mut excluded = roster.excluded(beats.names());
+            assert_eq!(excluded.next(), Some(None));
+            assert!(excluded.all(|it| it == Some(Exclusion::NoNode)));
+        }
+    });
+}
+
+#[test]
+fn many_shoots_at_once_share_the_room() {
+    alone("many_shoots_at_once_share_the_room", 700, || {
+        block_on(async {
+            let node = format!(
+                r#"{{"metadata":{{"name":"n"}},"x":"{}"}},"#,
+                "x".repeat(20_000)
+            );
+            let flood = Flood::body(&list("NodeList"), &node, 120 * MIB).end("{}]}");
+            let hostile = join_all((0..12).map(|_| Hostile::start(flood.clone()))).await;
+            // As the loops of clusters are: of two in one task, one would be read to its end first.
+            let reads = hostile.iter().map(|it| {
+                let shoot = it.shoot.clone();
+                tokio::spawn(async move { shoot.nodes(Consistency::Cached, LONG).await })
+            });
+            let reads = join_all(reads).await;
+            let crowded = |it: &&Result<_, _>| matches!(it, Ok(Err(ReadError::Crowded { .. })));
+            let given_up = reads.iter().filter(crowded).count();
+            assert!(given_up >= 8, "{given_up}");
+            // Nothing of it stays.
+            let read = hostile[0].shoot.nodes(Consistency::Cached, LONG).await;
+            assert!(read.is_ok(), "{read:?}");
+        });
+    });
+}
+
+#[test]
+fn answers_without_end_are_given_up() {
+    alone("answers_without_end_are_given_up", 100, || {
+        block_on(async {
+            let endless = |start: &str, again: &str| Flood {
+                start: format!("HTTP/1.1 200 OK\r\n{start}").into_bytes(),
+                again: again.as_bytes().to_vec(),
+                bytes: u64::MAX,
+                ..Flood::default()
+            };
+            let chunked = "Transfer-Encoding: chunked\r\n\r\n";
+            for (case, flood) in [
+                ("a header", endless("X: ", &"x".repeat(4096))),
+                ("headers", endless("", &"X: y\r\n".repeat(100))),
+                (
+                    "the extension of a chunk",
+                    endless(&format!("{chunked}1;"), &"x".repeat(4096)),
+                ),
+                (
+                    "chunks of nothing but extensions",
+                    endless(chunked, "1;xxxxxxxxxxxxxxx\r\nx\r\n"),
+                ),
+                (
+                    "trailers",
+                    endless(&format!("{chunked}0\r\n"), &"X: y\r\n".repeat(100)),
+                ),
+            ] {
+                // By what it is, not since the time is up.
+                let hostile = Hostile::start(flood).await;
+                let error = hostile.leases(LONG).await;
+                assert!(
+                    error.to_string().starts_with("cannot list the leases"),
+                    "{case}: {error}"
+                );
+                assert_ne!(error.reason(), "Timeout", "{case}: {error}");
+                assert!(hostile.sent() < GIB, "{case}");
+            }
+            // Any number of these may come before an answer.
+            let interim = Flood {
+                start: vec![],
+                again: b"HTTP/1.1 102 Processing\r\n\r\n".repeat(100),
+                bytes: u64::MAX,
+                ..Flood::default()
+            };
+            let hostile = Hostile::start(interim).await;
+            let error = hostile.leases(Duration::from_secs(5)).await;
+            assert!(
+                error.to_string().starts_with("cannot list the leases"),
+                "{error}"
+            );
+            assert_eq!(error.reason(), "Timeout", "{error}");
+        });
+    });
+}
+
+#[test]
+fn a_length_that_lies_is_of_no_use() {
+    alone("a_length_that_lies_is_of_no_use", 60, || {
+        block_on(async {
+            let empty = format!("{}]}}", list("LeaseList"));
+            let terabyte = Flood::body(&empty, "", 0).header("Content-Length: 1099511627776");
+            let hostile = Hostile::start(terabyte.clone().stays()).await;
+            let error = hostile.leases(Duration::from_millis(300)).await;
+            assert_eq!(error.reason(), "Timeout", "{error}");
+            let error = Hostile::start(terabyte).await.leases(LONG).await;
+            assert_eq!(error.reason(), "ConnectionClosed", "{error}");
+            let short = Flood::body(&empty, "", 0).header("Content-Length: 10");
+            let error = Hostile::start(short).await.leases(LONG).await;
+            assert_eq!(error.reason(), "Unreadable", "{error}");
+        });
+    });
+}
+
+/// Nothing is asked for compressed, and nothing is decompressed.
+#[test]
+fn a_compressed_answer_is_not_unpacked() {
+    alone("a_compressed_answer_is_not_unpacked", 60, || {
+        block_on(async {
+            for encoding in ["gzip", "deflate", "br", "zstd"] {
+                let flood = Flood::body("\u{1f}\u{8}", "\0", MIB);
+                let flood = flood.header(&format!("Content-Encoding: {encoding}"));
+                let error = Hostile::start(flood).await.leases(LONG).await;
+                assert_eq!(error.reason(), "Unreadable", "{error}");
+            }
+        });
+    });
+}
+
+#[test]
+fn deep_nesting_is_refused() {
+    alone("deep_nesting_is_refused", 150, || {
+        block_on(async {
+            for (start, again) in [("", "["), (r#"{"kind":"LeaseList","x":"#, r#"{"x":"#)] {
+                let flood = Flood::body(start, again, 15 * MIB);
+                let error = Hostile::start(flood).await.leases(LONG).await;
+                assert_eq!(error.reason(), "Unreadable", "{error}");
+            }
+        });
+        for (open, depth) in [
+            ("[", 100_000),
+            ("{a: ", 30_000),
+            ("- ", 100_000),
+            ("? ", 100_000),
+        ] {
+            let text = open.repeat(depth);
+            assert!(parse(text.as_bytes()).is_err());
+            assert!(documents(&text).is_err());
+        }
+    });
+}
+
+/// An anchor that holds nine of the one before, and so on: a few bytes that mean a billion.
+fn laughs(levels: usize) -> String {
+    let mut text = "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n".to_owned();
+    for level in 1..levels {
+        let below = vec![format!("*a{}", level - 1); 9].join(", ");
+        text += &format!("a{level}: &a{level} [{below}]\n");
+    }
+    text
+}
+
+#[test]
+fn aliases_do_not_multiply() {
+    alone("aliases_do_not_multiply", 250, || {
+        for levels in [5, 6, 7, 10, 30] {
+            let text = laughs(levels);
+            assert!(parse(text.as_bytes()).is_err());
+            assert!(convert(&text, "default").is_err());
+        }
+        // One long text, again and again.
+        let long = format!(
+            "a: &a {}\nb:\n{}",
+            "x".repeat(100_000),
+            "- *a\n".repeat(30_000)
+        );
+        assert!(parse(long.as_bytes()).is_err());
+        assert!(documents(&long).is_err());
+        let long = format!(
+            "kind: Config\nusers: &a [{{name: {}}}]\n",
+            "x".repeat(100_000)
+        );
+        let merged = format!("{long}clusters:\n{}", "- {<<: *a}\n".repeat(10_000));
+        assert!(parse(merged.as_bytes()).is_err());
+    });
+}
+
+#[test]
+fn a_kubeconfig_of_a_mebibyte_is_not_parsed() {
+    alone("a_kubeconfig_of_a_mebibyte_is_not_parsed", 60, || {
+        let large = vec![b'['; 1024 * 1024];
+        let error = parse(&large).unwrap_err();
+        assert_eq!(error, KubeconfigError::TooLarge { bytes: large.len() });
+        // As many entries as fit.
+        let many = format!(
+            "users: [{}",
+            "{name: a},".repeat(MAX_KUBECONFIG_BYTES / 10 - 2)
+        );
+        assert!(parse(many.as_bytes()).is_err());
+    });
+}
+
+/// The largest file that is read at all, filled with what is said in the fewest bytes.
+#[test]
+fn the_largest_files_take_a_bounded_part_of_memory() {
+    alone(
+        "the_largest_files_take_a_bounded_part_of_memory",
+        300,
+        || {
+            let fill = |unit: &str| unit.repeat(MAX_BYTES / unit.len() - 1);
+            assert!(documents(&format!("[{}", fill("{},"))).is_err());
+            assert!(documents(&fill("a: b\n---\n")).is_err());
+        },
+    );
+}
+
+/// A gigabyte of ConfigMaps, for the program itself, which may not have half of one.
+#[test]
+fn a_gigabyte_on_the_standard_input_is_not_kept() {
+    for command in ["convert", "check"] {
+        let limited = "ulimit -v 500000; exec \"$0\" \"$1\" -f -";
+        let mut child = Command::new("sh")
+            .args([
+                "-c",
+                limited,
+                env!("CARGO_BIN_EXE_dependency-watchdog"),
+                command,
+            ])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        let piece = "apiVersion: v1\nkind: ConfigMap\ndata: {a: b}\n---\n".repeat(20_000);
+        let mut sent = 0;
+        while sent < GIB && input.write_all(piece.as_bytes()).is_ok() {
+            sent += piece.len() as u64;
+        }
+        drop(input);
+        let output = child.wait_with_output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && told.contains("longer than 16 MiB"),
+            "{told}"
+        );
+        assert!(sent < GIB, "{command} has read all of it");
+    }
+}
+
+/// Whoever reaches the ports for metrics and health may send whatever they like.
+#[test]
+fn a_gigabyte_for_the_endpoints_is_not_kept() {
+    alone("a_gigabyte_for_the_endpoints_is_not_kept", 60, || {
+        block_on(async {
+            let (instruments, registry) = Instruments::new();
+            let endpoints = Endpoints {
+                registry,
+                liveness: instruments.common.liveness,
+                checks: instruments.common.checks,
+            };
+            let here = "127.0.0.1:0".parse().unwrap();
+            let admin = Admin::bind(&here, &here, endpoints).await.unwrap();
+            let address = admin.addresses()[0];
+            let _serving =
+                AbortOnDropHandle::new(tokio::spawn(admin.run(CancellationToken::new())));
+            let begin = "GET /metrics HTTP/1.1\r\nHost: x\r\n";
+            let chunked = format!("{begin}Transfer-Encoding: chunked\r\n\r\n");
+            let body = format!("{begin}Content-Length: {GIB}\r\n\r\n");
+            for (case, start, again) in [
+                ("a path", "GET /", "x"),
+                ("a header", &*format!("{begin}X: "), "x"),
+                ("headers", begin, "X: y\r\n"),
+                ("a body", &*body, "x"),
+                ("chunks", &*chunked, "1\r\nx\r\n"),
+                ("the extension of a chunk", &*format!("{chunked}1;"), "x"),
+                ("empty lines", "", "\r\n"),
+                ("nothing that is HTTP", "", "\0"),
+            ] {
+                let mut stream = TcpStream::connect(address).await.unwrap();
+                stream.write_all(start.as_bytes()).await.unwrap();
+                let piece = again.repeat(64 * 1024 / again.len());
+                let mut sent = 0;
+                while sent < GIB && stream.write_all(piece.as_bytes()).await.is_ok() {
+                    sent += piece.len() as u64;
+                }
+                assert!(sent < GIB, "{case}: all of it was taken");
+            }
+        });
+    });
+}

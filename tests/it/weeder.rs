@@ -1,0 +1,7 @@
+//! Stories of the weeder over a scripted seed.
+
+mod mishaps;
+mod rights;
+mod scale;
+mod windows;
+mod writer;

@@ -1,0 +1,518 @@
+//! The whole weeder against a scripted seed: which pods are deleted, and when.
+
+use crate::support::{
+    Garden, app, condition, looping, put_namespace, put_pod, put_slice, weed_policy,
+};
+use dependency_watchdog::weeder::slice::CHANGED_ANNOTATION;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+/// A weeder that has just started beside a service that has just become ready.
+async fn found_ready(change: impl FnOnce(&Garden)) -> Garden {
+    let mut garden = Garden::new(&["a"]);
+    garden.seed.put(&weed_policy("p", "etcd", "api"));
+    put_slice(&garden.seed, "a", "etcd", true);
+    change(&garden);
+    garden.start();
+    garden
+        .status_where("a window is open", |status| status["openWindows"] == 1)
+        .await;
+    garden
+}
+
+#[tokio::test]
+async fn a_service_that_became_ready_just_before_the_start_opens_a_window() {
+    let garden = found_ready(|it| put_pod(&it.seed, "a", "api-1", "api", true)).await;
+    garden.gone("api-1").await;
+    let [deletion] = &garden.deletions()[..] else {
+        panic!("{:?}", garden.deletions());
+    };
+    let options = &deletion.body;
+    assert_eq!(options["preconditions"]["uid"], "uid-a-api-1");
+    assert!(options["preconditions"]["resourceVersion"].is_string());
+    // It ends in its own time.
+    assert_eq!(options.get("gracePeriodSeconds"), None);
+    let status = garden
+        .status_where("it is told", |status| status["weeded"] == 1)
+        .await;
+    let weed = &status["lastWeeds"][0];
+    for (field, expected) in [
+        ("namespace", "a"),
+        ("pod", "api-1"),
+        ("owner", "ReplicaSet/api-1"),
+        ("service", "etcd"),
+    ] {
+        assert_eq!(weed[field], expected, "{weed}");
+    }
+    assert_eq!(weed["containers"], json!(["main"]));
+    let [event] = &garden.told("PodWeeded")[..] else {
+        panic!("{:?}", garden.told("PodWeeded"));
+    };
+    assert_eq!(event["regarding"]["kind"], "ReplicaSet");
+}
+
+/// Nor does the next leader. A slice that was changed for another reason tells no time.
+#[rstest]
+#[case::long_ago(json!({CHANGED_ANNOTATION: Timestamp::now() - SignedDuration::from_mins(10)}))]
+#[case::nobody_says_when(json!({}))]
+#[tokio::test]
+async fn a_service_that_nothing_says_became_ready_just_before_the_start_opens_no_window(
+    #[case] annotations: Value,
+) {
+    let mut garden = Garden::new(&["a"]);
+    garden.seed.put(&weed_policy("p", "etcd", "api"));
+    put_slice(&garden.seed, "a", "etcd", true);
+    garden
+        .seed
+        .change("endpointslices", "a", "etcd-1", |slice| {
+            slice["metadata"]["annotations"] = annotations.clone();
+        });
+    put_pod(&garden.seed, "a", "api-1", "api", true);
+    for _ in 0..2 {
+        garden.start();
+        let is_seen = |status: &Value| status["services"]["ready"] == 1;
+        garden.status_where("the service is seen", is_seen).await;
+        garden.pass(30).await;
+        assert_eq!(garden.status()["openWindows"], 0);
+        garden.stop().await;
+    }
+    assert_eq!((garden.pod_reads().len(), garden.deletions().len()), (0, 0));
+    // It recovers.
+    garden.start();
+    garden.pass(5).await;
+    put_slice(&garden.seed, "a", "etcd", false);
+    garden.pass(5).await;
+    put_slice(&garden.seed, "a", "etcd", true);
+    garden.gone("api-1").await;
+}
+
+#[tokio::test]
+async fn a_pod_that_starts_to_loop_in_the_window_is_deleted() {
+    let garden = Garden::unready().await;
+    put_pod(&garden.seed, "a", "api-1", "api", false);
+    put_pod(&garden.seed, "a", "api-2", "api", false);
+    put_slice(&garden.seed, "a", "etcd", true);
+    garden.pass(50).await;
+    assert!(garden.has("api-1"));
+    garden.seed.change("pods", "a", "api-1", looping);
+    garden.gone("api-1").await;
+    // An init container can loop as well.
+    garden.seed.change("pods", "a", "api-2", |pod| {
+        pod["status"]["initContainerStatuses"] = json!([{
+            "name": "init", "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+        }]);
+    });
+    garden.gone("api-2").await;
+    assert_eq!(garden.deletions().len(), 2);
+}
+
+#[tokio::test]
+async fn a_pod_that_loops_after_the_window_is_kept() {
+    let garden = Garden::recovered().await;
+    put_pod(&garden.seed, "a", "api-1", "api", false);
+    garden.pass(61).await;
+    assert_eq!(garden.status()["openWindows"], 0);
+    assert_eq!(garden.seed.watches("pods"), 0);
+    garden.seed.change("pods", "a", "api-1", looping);
+    garden.pass(300).await;
+    assert!(garden.has("api-1"));
+    assert_eq!(garden.deletions().len(), 0);
+}
+
+#[tokio::test]
+async fn while_the_service_is_not_ready_nothing_happens() {
+    let garden = Garden::unready().await;
+    put_pod(&garden.seed, "a", "api-1", "api", true);
+    garden.pass(300).await;
+    assert!(garden.has("api-1"));
+    assert_eq!(garden.pod_reads().len(), 0);
+    // Nor if it is taken away altogether, or back without an endpoint.
+    garden.seed.delete("endpointslices", "a", "etcd-1");
+    garden.pass(5).await;
+    put_slice(&garden.seed, "a", "etcd", false);
+    garden.pass(300).await;
+    assert_eq!(garden.pod_reads().len(), 0);
+}
+
+#[tokio::test]
+async fn the_seed_selects_the_pods_and_the_slices() {
+    let garden = found_ready(|garden| {
+        for (name, label) in [("api-1", "api"), ("web-1", "web")] {
+            put_pod(&garden.seed, "a", name, label, true);
+        }
+        put_namespace(&garden.seed, "b");
+        put_pod(&garden.seed, "b", "api-1", "api", true);
+        put_slice(&garden.seed, "b", "web", true);
+    })
+    .await;
+    garden.gone("api-1").await;
+    garden.pass(30).await;
+    assert!(garden.has("web-1"));
+    assert!(garden.seed.get("pods", "b", "api-1").is_some());
+    for read in garden.pod_reads() {
+        assert_eq!(read.labels(), "app=api");
+        assert_eq!(read.namespace, "a");
+    }
+    let calls = garden.seed.calls();
+    let slices = calls
+        .iter()
+        .filter(|call| call.resource == "endpointslices");
+    for read in slices {
+        assert_eq!(read.labels(), "kubernetes.io/service-name in (etcd)");
+    }
+    let namespaces = calls.iter().filter(|call| call.resource == "namespaces");
+    assert!(namespaces.clone().count() > 0);
+    for read in namespaces {
+        assert!(read.only_metadata, "{read:?}");
+    }
+}
+
+#[tokio::test]
+async fn when_the_service_is_ready_again_the_clock_starts_anew() {
+    let garden = Garden::recovered().await;
+    garden.pass(40).await;
+    put_slice(&garden.seed, "a", "etcd", false);
+    garden
+        .status_where("it closes early", |status| status["openWindows"] == 0)
+        .await;
+    put_pod(&garden.seed, "a", "api-1", "api", true);
+    garden.pass(10).await;
+    assert!(garden.has("api-1"));
+    put_slice(&garden.seed, "a", "etcd", true);
+    garden.gone("api-1").await;
+    // A minute from the second recovery, not from the first.
+    garden.pass(50).await;
+    put_pod(&garden.seed, "a", "api-2", "api", true);
+    garden.gone("api-2").await;
+    garden.pass(15).await;
+    assert_eq!(garden.status()["openWindows"], 0);
+}
+
+#[tokio::test]
+async fn one_recovery_leads_to_the_next() {
+    let mut garden = Garden::new(&["a"]);
+    let mut policy = weed_policy("p", "etcd", "api");
+    policy["spec"]["servicesAndDependantSelectors"]["kube-apiserver"] =
+        json!({"podSelectors": [app("kcm"), app("mcm")]});
+    garden.seed.put(&policy);
+    put_slice(&garden.seed, "a", "etcd", false);
+    put_slice(&garden.seed, "a", "kube-apiserver", false);
+    for name in ["api", "kcm", "mcm"] {
+        put_pod(&garden.seed, "a", name, name, true);
+    }
+    garden.start();
+    garden
+        .status_where("both are seen", |status| status["services"]["watched"] == 2)
+        .await;
+    put_slice(&garden.seed, "a", "etcd", true);
+    garden.gone("api").await;
+    garden.pass(5).await;
+    assert!(garden.has("kcm") && garden.has("mcm"));
+    put_slice(&garden.seed, "a", "kube-apiserver", true);
+    garden.gone("kcm").await;
+    garden.gone("mcm").await;
+    garden
+        .status_where("all are told", |status| status["weeded"] == 3)
+        .await;
+}
+
+#[tokio::test]
+async fn a_pod_that_nothing_would_bring_back_is_left_alone() {
+    let garden = found_ready(|garden| {
+        put_pod(&garden.seed, "a", "api-1", "api", true);
+        garden.seed.change("pods", "a", "api-1", |pod| {
+            pod["metadata"]["ownerReferences"] = json!([]);
+        });
+        put_pod(&garden.seed, "a", "api-2", "api", true);
+        garden.seed.change("pods", "a", "api-2", |pod| {
+            pod["metadata"]["ownerReferences"][0]["apiVersion"] = json!("v1");
+            pod["metadata"]["ownerReferences"][0]["kind"] = json!("Node");
+        });
+    })
+    .await;
+    let status = garden
+        .status_where("it is told", |status| {
+            status["leftAlone"]
+                .as_array()
+                .is_some_and(|it| it.len() == 2)
+        })
+        .await;
+    garden.pass(30).await;
+    assert_eq!(garden.deletions().len(), 0);
+    let reasons: Vec<&Value> = status["leftAlone"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["reason"])
+        .collect();
+    for reason in ["NoController", "StaticPod"] {
+        assert!(reasons.contains(&&json!(reason)), "{reasons:?}");
+    }
+    // Once each.
+    let told = garden.told("LeftAlone");
+    let mut pods: Vec<&str> = told
+        .iter()
+        .map(|event| event["regarding"]["name"].as_str().unwrap())
+        .collect();
+    pods.sort_unstable();
+    assert_eq!(pods, ["api-1", "api-2"]);
+}
+
+#[tokio::test]
+async fn in_mode_dry_run_it_is_only_told() {
+    let mut garden = Garden::new(&["a"]);
+    let mut policy = weed_policy("p", "etcd", "api");
+    policy["spec"]["mode"] = json!("DryRun");
+    garden.seed.put(&policy);
+    put_slice(&garden.seed, "a", "etcd", true);
+    put_pod(&garden.seed, "a", "api-1", "api", true);
+    garden.start();
+    let status = garden
+        .status_where("it is told", |status| {
+            status["lastWeeds"][0]["pod"] == "api-1"
+        })
+        .await;
+    assert_eq!(status["lastWeeds"][0]["dryRun"], true);
+    assert_eq!(status["weeded"], 0);
+    garden.pass(30).await;
+    assert_eq!(garden.deletions().len(), 0);
+    assert_eq!(garden.told("WouldWeed").len(), 1);
+    // The window is still open when it is meant.
+    garden.change_policy(|policy| policy["spec"]["mode"] = json!("Enforce"));
+    garden.gone("api-1").await;
+}
+
+#[tokio::test]
+async fn with_the_flag_dry_run_every_policy_is_only_told() {
+    let mut garden = Garden::new(&["a"]);
+    garden.seed.put(&weed_policy("p", "etcd", "api"));
+    put_slice(&garden.seed, "a", "etcd", true);
+    put_pod(&garden.seed, "a", "api-1", "api", true);
+    garden.dry_run = true;
+    garden.start();
+    let status = garden
+        .status_where("it is told", |status| {
+            status["lastWeeds"][0]["pod"] == "api-1"
+        })
+        .await;
+    assert_eq!(status["lastWeeds"][0]["dryRun"], true);
+    assert_eq!(condition(&status, "Ready")["reason"], "DryRun");
+    garden.pass(30).await;
+    assert_eq!(garden.deletions().len(), 0);
+    garden.stop().await;
+    garden.dry_run = false;
+    garden.start();
+    garden.gone("api-1").await;
+}
+
+#[tokio::test]
+async fn two_policies_delete_a_pod_once() {
+    let garden = Garden::unready().await;
+    garden.seed.put(&weed_policy("q", "etcd", "api"));
+    garden.pass(5).await;
+    put_pod(&garden.seed, "a", "api-1", "api", true);
+    // It takes its time to end.
+    garden.seed.change("pods", "a", "api-1", |pod| {
+        pod["metadata"]["finalizers"] = json!(["hold"]);
+    });
+    put_slice(&garden.seed, "a", "etcd", true);
+    garden.pass(30).await;
+    assert_eq!(garden.deletions().len(), 1);
+    // Both ask for the same pods: one watch serves them.
+    assert_eq!(garden.seed.watches("pods"), 1);
+    let weeded = |name: &str| {
+        let policy = garden.seed.get("weedpolicies", "", name).unwrap();
+        policy["status"]["weeded"].as_i64().unwrap()
+    };
+    assert_eq!(weeded("p") + weeded("q"), 1);
+}
+
+#[test]
+fn a_policy_that_is_taken_away_stops_at_once() {
+    type Withdraw = fn(&Garden);
+    let ways: [(&str, Withdraw); 7] = [
+        ("invalid", |it| {
+            it.change_policy(|policy| policy["spec"]["watchDuration"] = json!("-1h"));
+        }),
+        ("namespace terminating", |it| {
+            it.seed.change("namespaces", "", "a", |namespace| {
+                namespace["metadata"]["deletionTimestamp"] = json!("2026-11-20T11:02:33Z");
+            });
+        }),
+        ("namespace gone", |it| it.seed.delete("namespaces", "", "a")),
+        ("suspended", |it| {
+            it.change_policy(|policy| policy["spec"]["suspend"] = json!(true));
+        }),
+        ("deleted", |it| it.seed.delete("weedpolicies", "", "p")),
+        ("selects others", |it| {
+            it.change_policy(|policy| {
+                policy["spec"]["namespaceSelector"] = json!({"matchLabels": {"name": "b"}});
+            });
+        }),
+        ("names others", |it| {
+            it.change_policy(|policy| {
+                policy["spec"]["servicesAndDependantSelectors"] =
+                    json!({"web": {"podSelectors": [app("api")]}});
+            });
+        }),
+    ];
+    for (way, withdraw) in ways {
+        crate::support::run(async move {
+            let garden = Garden::recovered().await;
+            put_pod(&garden.seed, "a", "api-1", "api", false);
+            withdraw(&garden);
+            garden.pass(2).await;
+            assert_eq!(garden.seed.watches("pods"), 0, "{way}");
+            garden.seed.change("pods", "a", "api-1", looping);
+            garden.pass(30).await;
+            assert!(garden.has("api-1"), "{way}");
+        });
+    }
+}
+
+#[test]
+fn a_policy_that_comes_finds_services_ready() {
+    type Come = fn(&Garden);
+    let ways: [(&str, Come, Come); 4] = [
+        (
+            "new",
+            |it| it.seed.delete("weedpolicies", "", "p"),
+            |it| {
+                it.seed.put(&weed_policy("p", "etcd", "api"));
+            },
+        ),
+        (
+            "resumed",
+            |it| it.change_policy(|policy| policy["spec"]["suspend"] = json!(true)),
+            |it| it.change_policy(|policy| policy["spec"]["suspend"] = json!(false)),
+        ),
+        (
+            "another namespace",
+            |it| {
+                it.change_policy(|policy| {
+                    policy["spec"]["namespaceSelector"] = json!({"matchLabels": {"name": "b"}});
+                });
+            },
+            |it| {
+                it.seed.change("namespaces", "", "a", |namespace| {
+                    namespace["metadata"]["labels"]["name"] = json!("b");
+                });
+            },
+        ),
+        (
+            "another service",
+            |it| {
+                it.change_policy(|policy| {
+                    policy["spec"]["servicesAndDependantSelectors"] =
+                        json!({"web": {"podSelectors": [app("api")]}});
+                });
+            },
+            |it| {
+                it.change_policy(|policy| {
+                    policy["spec"]["servicesAndDependantSelectors"]["etcd"] =
+                        json!({"podSelectors": [app("api")]});
+                });
+            },
+        ),
+    ];
+    for (way, before, come) in ways {
+        crate::support::run(async move {
+            let mut garden = Garden::new(&["a"]);
+            garden.seed.put(&weed_policy("p", "etcd", "api"));
+            put_slice(&garden.seed, "a", "etcd", true);
+            put_pod(&garden.seed, "a", "api-1", "api", true);
+            before(&garden);
+            garden.start();
+            garden.pass(30).await;
+            assert!(garden.has("api-1"), "{way}");
+            come(&garden);
+            garden.gone("api-1").await;
+        });
+    }
+}
+
+#[tokio::test]
+async fn a_change_of_the_duration_counts_for_open_windows() {
+    let garden = Garden::recovered().await;
+    garden.change_policy(|policy| policy["spec"]["watchDuration"] = json!("10m"));
+    garden.pass(300).await;
+    put_pod(&garden.seed, "a", "api-1", "api", true);
+    garden.gone("api-1").await;
+    garden.change_policy(|policy| policy["spec"]["watchDuration"] = json!("1m"));
+    garden
+        .status_where("it closes", |status| status["openWindows"] == 0)
+        .await;
+}
+
+#[tokio::test]
+async fn an_unreadable_policy_is_invalid_and_keeps_no_other_from_its_work() {
+    let garden = Garden::unready().await;
+    let mut broken = weed_policy("q", "etcd", "api");
+    broken["spec"]["watchDuration"] = json!("-1h");
+    garden.seed.put(&broken);
+    garden.pass(5).await;
+    let status = garden.seed.get("weedpolicies", "", "q").unwrap()["status"].clone();
+    assert_eq!(condition(&status, "Ready")["reason"], "Invalid");
+    put_pod(&garden.seed, "a", "api-1", "api", true);
+    put_slice(&garden.seed, "a", "etcd", true);
+    garden.gone("api-1").await;
+}
+
+#[tokio::test]
+async fn what_was_weeded_is_counted_on_after_a_restart() {
+    let mut garden = found_ready(|it| put_pod(&it.seed, "a", "api-1", "api", true)).await;
+    garden
+        .status_where("it is told", |status| status["weeded"] == 1)
+        .await;
+    garden.stop().await;
+    put_pod(&garden.seed, "a", "api-2", "api", true);
+    garden.start();
+    let status = garden
+        .status_where("it is told", |status| status["weeded"] == 2)
+        .await;
+    let pods = [
+        &status["lastWeeds"][0]["pod"],
+        &status["lastWeeds"][1]["pod"],
+    ];
+    assert_eq!(pods, ["api-2", "api-1"]);
+}
+
+/// A newer operator, or an older one, may understand it.
+#[tokio::test]
+async fn what_was_weeded_stays_although_the_policy_cannot_be_read_any_more() {
+    let mut garden = found_ready(|it| put_pod(&it.seed, "a", "api-1", "api", true)).await;
+    garden
+        .status_where("it is told", |status| status["weeded"] == 1)
+        .await;
+    garden.stop().await;
+    let last = garden.status()["lastWeeds"].clone();
+    assert_eq!(last[0]["pod"], "api-1");
+    garden.change_policy(|policy| policy["spec"]["watchDuration"] = json!(5));
+    garden.start();
+    let invalid = |status: &Value| condition(status, "Ready")["reason"] == "Invalid";
+    let status = garden.status_where("that it is not obeyed", invalid).await;
+    assert_eq!(
+        (&status["weeded"], &status["lastWeeds"]),
+        (&json!(1), &last)
+    );
+    put_pod(&garden.seed, "a", "api-2", "api", true);
+    garden.change_policy(|policy| policy["spec"]["watchDuration"] = json!("1m"));
+    garden
+        .status_where("it is counted on", |status| status["weeded"] == 2)
+        .await;
+}
+
+/// Who takes over finds the service ready, whoever saw it recover.
+#[tokio::test]
+async fn a_weeder_that_is_stopped_leaves_nothing_behind() {
+    let mut garden = Garden::recovered().await;
+    garden.stop().await;
+    garden.seed.forget_calls();
+    put_pod(&garden.seed, "a", "api-1", "api", true);
+    garden.pass(120).await;
+    assert_eq!(garden.seed.briefs(), Vec::<String>::new());
+    for resource in ["pods", "endpointslices", "namespaces", "weedpolicies"] {
+        assert_eq!(garden.seed.watches(resource), 0, "{resource}");
+    }
+}
