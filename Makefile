@@ -70,9 +70,21 @@ node: build ## Run what is shipped on real kubelets, as root on Linux; ARGS=name
 test: need-cargo controlplane gitops-tools check-alerts check-dashboard ## Run every test: unit, property, scripted API server, alerts, end to end
 	@hack/test.sh $(CARGO) test $(LOCKED) --workspace --no-fail-fast
 
+.PHONY: build-tests
+build-tests: need-cargo
+	@$(CARGO) test $(LOCKED) --workspace --no-run
+
 .PHONY: unit
 unit: need-cargo ## Run the tests that need no servers; ARGS=name picks some
 	@hack/test.sh $(CARGO) test $(LOCKED) --workspace --no-fail-fast --lib --bins --test it -- $(ARGS)
+
+.PHONY: stress
+stress: need-cargo ## Repeat the tests that ARGS=name picks, TIMES=100 times or until one fails
+	@for run in $$(seq $(or $(TIMES),100)); do echo "run $$run" && \
+		$(CARGO) test $(LOCKED) --workspace --quiet --lib --test it -- $(ARGS) || exit 1; done
+
+.PHONY: nightly
+nightly: campaign model flaws fuzz chaos node ## Run what takes long, one after the other: some hours
 
 .PHONY: model
 model: need-cargo ## Explore the decisions further than the tests do: minutes and gigabytes; ARGS=name picks some
@@ -103,13 +115,14 @@ fuzz: need-cargo ## Try each parser of foreign input for TIME seconds (600) at o
 .PHONY: lint
 lint: need-cargo ## Check format, lints, documentation, licences and sources, workflows, and that the book builds
 	hack/words.sh
-	hack/tool.sh actionlint -shellcheck= -pyflakes=
-	hack/book.sh
+	hack/unless-unchanged.sh .github -- hack/tool.sh actionlint -shellcheck= -pyflakes=
+	hack/unless-unchanged.sh docs book.toml hack/book.sh hack/tool.sh -- hack/book.sh
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="$$RUSTDOCFLAGS -D warnings" \
 		$(CARGO) doc $(LOCKED) --workspace --no-deps --lib --examples
-	hack/cargo-tool.sh deny --locked check licenses bans sources
+	hack/unless-unchanged.sh Cargo.lock Cargo.toml */Cargo.toml deny.toml -- \
+		hack/cargo-tool.sh deny --locked check licenses bans sources
 
 .PHONY: lines
 lines: need-cargo ## Count the lines of each area, and fail if one is above its budget, hack/lines.budget
@@ -155,11 +168,11 @@ recording: controlplane build ## Record docs/demo.svg, the picture of the demo i
 
 .PHONY: check-alerts
 check-alerts: ## Test the alert rules, by promtool
-	@hack/check-alerts.sh
+	@hack/unless-unchanged.sh manifests/monitoring hack/check-alerts.sh -- hack/check-alerts.sh
 
 .PHONY: check-dashboard
 check-dashboard: ## Check the queries of the dashboard, by promtool
-	@hack/check-dashboard.sh
+	@hack/unless-unchanged.sh manifests/monitoring hack/check-dashboard.sh -- hack/check-dashboard.sh
 
 .PHONY: gitops-tools
 gitops-tools: ## Build Helm and the like, once, for e2e
@@ -172,6 +185,14 @@ controlplane: ## Build etcd, kube-apiserver and the like, once, for e2e and demo
 .PHONY: clean
 clean: need-cargo ## Remove what Cargo built; servers and tools stay in ~/.cache
 	$(CARGO) clean
+
+# As Gardener's repositories call them.
+.PHONY: verify check kind-tests docker-build
+verify: lint unit ## Lint, and run the tests that need no servers
+check: lint
+kind-tests: e2e
+docker-build: ## Build the image by docker; `make image` needs none
+	docker build --tag dependency-watchdog .
 
 .PHONY: need-cargo
 need-cargo:

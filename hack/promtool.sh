@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs promtool, with the arguments given: the one in PATH if it is of version 3 or newer, else one
-# of the version in promtool/go.mod. The first use of that builds it, which takes minutes on two
-# cores; later ones start at once.
+# Runs promtool, with the arguments given: the one in PATH if it is of version 2.42 or newer, as distributions have it,
+# else one of the version in promtool/go.mod. The first use of that builds it, which takes minutes on two cores; later
+# ones start immediately.
 #
 # It is kept in $XDG_CACHE_HOME/dependency-watchdog, or ~/.cache/..., outside target/. A change of
 # go.mod, go.sum or this script builds into a new directory.
@@ -13,8 +13,8 @@ say() { printf 'promtool: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 digest() { if command -v sha256sum >/dev/null; then sha256sum; else shasum -a 256; fi | cut -c1-12; }
 
-major=$(promtool --version 2>&1 | sed -n 's/^promtool, version \([0-9]*\)\..*/\1/p' || true)
-if ((${major:-0} >= 3)); then
+found=$(promtool --version 2>&1 | sed -n 's/^promtool, version \([0-9]*\.[0-9]*\)\..*/\1/p' || true)
+if [[ -n $found && $(printf '%s\n' 2.42 "$found" | sort -V | head -n 1) == 2.42 ]]; then
   exec promtool "$@"
 fi
 
@@ -25,7 +25,7 @@ if [[ ! -x $built/promtool ]]; then
   version=$(sed -n 's/^.*github.com\/prometheus\/prometheus \(v[0-9.]*\).*$/\1/p' "$source/go.mod")
   go=$(sed -n 's/^go //p' "$source/go.mod")
   command -v go >/dev/null ||
-    die "Go is missing: install Go $go or newer, or promtool 3 or newer"
+    die "Go is missing: install Go $go or newer, or promtool 2.42 or newer"
   say "building $version, which takes minutes the first time"
   mkdir -p "$built"
   scratch=$(mktemp -d "$cache/building.XXXXXX")

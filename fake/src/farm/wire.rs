@@ -393,9 +393,15 @@ mod tests {
     /// What a kube-apiserver v1.36.3 has answered in both encodings for the same objects.
     #[test]
     fn messages_are_those_of_a_real_server_byte_for_byte() {
-        let leases = from_json::<Lease>(include_bytes!("fixtures/leases.json"));
-        assert_eq!(leases.bytes, include_bytes!("fixtures/leases.protobuf"));
-        let nodes = from_json::<Node>(include_bytes!("fixtures/nodes.json"));
-        assert_eq!(nodes.bytes, include_bytes!("fixtures/nodes.protobuf"));
+        let leases = from_json::<Lease>(include_bytes!("../../../tests/fixtures/wire/leases.json"));
+        assert_eq!(
+            leases.bytes,
+            include_bytes!("../../../tests/fixtures/wire/leases.protobuf")
+        );
+        let nodes = from_json::<Node>(include_bytes!("../../../tests/fixtures/wire/nodes.json"));
+        assert_eq!(
+            nodes.bytes,
+            include_bytes!("../../../tests/fixtures/wire/nodes.protobuf")
+        );
     }
 }
