@@ -24,7 +24,7 @@ pub use self::{
     protection::{
         DEPENDENTS, DOWN, LONG, RUNNING, annotations, assert_back, assert_kept, assert_released,
         assert_restored, change_policy, change_shoot, deleting, deselect, first_write, is_marked,
-        protected, scale_by_hand, truncate, undecodable, unreadable_grace,
+        protected, scale_by_hand, truncate, undecodable,
     },
     recording::Runs,
     seed::{Call, Seed},

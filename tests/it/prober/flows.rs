@@ -4,21 +4,20 @@
 use std::{num::NonZeroU32, time::Duration};
 
 use crate::support::{
-    Call, EVER, Failure, INTERVAL, RUNNING, Read, Runs, Stage, World, change_policy, change_shoot,
-    delayed, deselect, doubt, healthy, info, new_protector, outage, protected, protector,
-    put_workload, run, selected, verdict,
+    Call, EVER, Failure, INTERVAL, Runs, Stage, delayed, doubt, healthy, info, new_protector,
+    outage, put_workload, run, selected, verdict,
 };
 use dependency_watchdog::{
     api::{Action, ClusterHealthStatus, Protection},
     prober::{
-        plan::{Aim, IGNORE, MARK, RECORD},
+        plan::{Aim, IGNORE},
         protector::Protector,
         scale::Scaler,
     },
     runtime::seed::{Budget, LEAST_QPS, Seed},
 };
 use futures::{future::BoxFuture, poll};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::{
     task::yield_now,
     time::{Instant, sleep, timeout},
@@ -26,22 +25,6 @@ use tokio::{
 
 /// The least time that passes.
 const MOMENT: Duration = Duration::from_millis(1);
-
-/// Whoever shuts the protector down learns what its last request did.
-#[test]
-fn what_is_under_way_at_the_end_is_not_forgotten() {
-    run(async {
-        let mut stage = Stage::new(&[info("Deployment", "first", 0)]);
-        let release = stage
-            .seed
-            .hold(|call| call.brief() == "PATCH deployments/first");
-        stage.verdict(Aim::Protect);
-        stage.until_asked("PATCH deployments/first").await;
-        release.send(()).unwrap();
-        stage.protector.shut_down().await;
-        stage.assert_down("deployments", "first", "shut down");
-    });
-}
 
 /// It ended before it told anybody.
 #[test]
@@ -59,57 +42,6 @@ fn what_an_operator_did_that_ended_is_told_by_the_next() {
             last.message,
             "found scaled to zero: first; 5 of 5 node leases that count were expired"
         );
-    });
-}
-
-/// It was killed when it had scaled the second, and told of the first.
-#[test]
-fn what_an_operator_told_is_neither_lost_nor_claimed_by_the_next() {
-    run(async {
-        let names = ["first", "second", "third"];
-        let mut stage = Stage::new(&names.map(|name| info("Deployment", name, 0)));
-        stage.act(Aim::Protect).await;
-        stage.seed.change("deployments", "a", "third", |object| {
-            object["metadata"]["annotations"] = json!({});
-            object["spec"]["replicas"] = json!(3);
-        });
-        let mut dependents = stage.protector.machine().debts().status();
-        for dependent in &mut dependents {
-            dependent.owed = dependent.r#ref.name == "first";
-        }
-        let mut last_action = stage.protector.last_action().cloned();
-        last_action.as_mut().unwrap().message = "scaled to zero: first; 3 of 5".to_owned();
-        let known = ClusterHealthStatus {
-            protection: Protection::ScalingDown,
-            dependents,
-            last_action,
-            ..ClusterHealthStatus::default()
-        };
-        stage.protector = protector(&stage.seed, &stage.settings, Some(&known));
-        outage(&mut stage.protector, 5, EVER);
-        stage.follow().await;
-        let told = |stage: &Stage| {
-            let last = stage.protector.last_action().unwrap();
-            (last.action, last.message.clone())
-        };
-        let message = "scaled to zero: first; 3 of 5; then found scaled to zero: second; scaled to \
-                       zero: third; 5 of 5 node leases that count were expired";
-        assert_eq!(told(&stage), (Action::ScaledDown, message.to_owned()));
-        // People restore all of it by hand; of the next protection is told what is done in it.
-        for name in names {
-            stage.seed.change("deployments", "a", name, |object| {
-                let ignored = json!({IGNORE: (name != "third").to_string()});
-                object["metadata"]["annotations"] = ignored;
-                object["spec"]["replicas"] = json!(3);
-            });
-        }
-        stage.act(Aim::Restore).await;
-        assert_eq!(told(&stage), (Action::ScaledDown, message.to_owned()));
-        outage(&mut stage.protector, 4, EVER);
-        stage.follow().await;
-        let message =
-            "scaled to zero: third; 4 of 5 node leases that count were expired".to_owned();
-        assert_eq!(told(&stage), (Action::ScaledDown, message));
     });
 }
 
@@ -158,38 +90,6 @@ fn levels_ascend_and_within_one_all_goes_at_once() {
         stage.advance(Duration::from_secs(5)).await;
         assert_eq!(stage.written()[2..], ["high"]);
         assert_eq!(stage.protector.machine().protection(), Protection::Active);
-    });
-}
-
-#[test]
-fn the_initial_delay_comes_only_before_a_write() {
-    run(async {
-        let mut stage = Stage::new(&[delayed("first", 20), delayed("second", 0)]);
-        let begin = Instant::now();
-        stage.verdict(Aim::Protect);
-        stage.advance(Duration::from_secs(60)).await;
-        let times: Vec<(String, Duration)> = stage
-            .seed
-            .writes()
-            .into_iter()
-            .map(|call| (call.name, call.at - begin))
-            .collect();
-        assert_eq!(times[0], ("second".to_owned(), Duration::ZERO));
-        assert_eq!(times[1].0, "first");
-        let waited = times[1].1;
-        assert!(
-            waited >= Duration::from_secs(20) && waited < Duration::from_millis(20_100),
-            "{waited:?}"
-        );
-        // Looked at again, there is nothing to write and nothing to wait for.
-        let begin = Instant::now();
-        stage.verdict(Aim::Protect);
-        // Each is found settled, and the flow ends.
-        for _ in 0..3 {
-            stage.protector.progress().await;
-        }
-        assert_eq!(begin.elapsed(), Duration::ZERO);
-        assert_eq!(stage.seed.writes().len(), 2);
     });
 }
 
@@ -281,195 +181,6 @@ fn doubt_does_not_begin_the_delay_of_a_restore_anew() {
     }
 }
 
-/// Nor does a write that fails when the delay is over.
-#[test]
-fn a_restore_that_fails_after_its_delay_does_not_wait_again() {
-    run(async {
-        let mut stage = down_with_a_delay().await;
-        let writes = |call: &Call| call.brief() == "PATCH deployments/first";
-        stage.seed.fail(Failure::Status(503), (0, 1), writes);
-        let begin = Instant::now();
-        for _ in 0..4 {
-            stage.verdict(Aim::Restore);
-            stage.advance(INTERVAL).await;
-        }
-        let times = stage.seed.writes().into_iter().map(|call| call.at - begin);
-        let times: Vec<u64> = times.map(|time| time.as_secs()).collect();
-        assert_eq!(times, [25, 30]);
-    });
-}
-
-/// The cluster `a`, protected, of which the first dependent that comes back does so after 30 seconds.
-async fn protected_with_a_delay() -> World {
-    let world = protected().await;
-    change_policy(&world, "p", |policy| {
-        policy["spec"]["dependentResourceInfos"][2]["scaleUp"]["initialDelay"] = json!("30s");
-    });
-    world.clock.pass(Duration::from_secs(1)).await;
-    world.seed.forget_calls();
-    world
-}
-
-/// The nodes are heard again: when that was known.
-async fn recover(world: &World) -> Instant {
-    world.shoot("a").renew();
-    world.reason("a", "Healthy").await;
-    Instant::now()
-}
-
-fn fail_lists(world: &World) {
-    for read in [Read::Cached, Read::Consistent] {
-        world.shoot("a").fail(read, Failure::Status(503));
-    }
-}
-
-fn lists(world: &World) -> usize {
-    let shoot = world.shoot("a");
-    shoot.count(Read::Cached) + shoot.count(Read::Consistent)
-}
-
-/// Waits for another list of leases.
-async fn next_list(world: &World) -> Instant {
-    let before = lists(world);
-    let listed = || (lists(world) > before).then(Instant::now);
-    world.clock.until("another list of leases", listed).await
-}
-
-/// Waits for another list of leases, or for a write: what is let go is not read any more once it is
-/// restored.
-async fn next_list_or_write(world: &World) {
-    let before = lists(world);
-    let happened = || (lists(world) > before || !world.seed.writes().is_empty()).then_some(());
-    world
-        .clock
-        .until("a list of leases, or a write", happened)
-        .await;
-}
-
-/// How many seconds later the first dependent is written to. The clock passes in quarters of one.
-async fn written_after(world: &World, begin: Instant) -> u64 {
-    let written = || Some(world.seed.writes().first()?.at);
-    let at = world.clock.until("a write", written).await;
-    (at + Duration::from_millis(250) - begin).as_secs()
-}
-
-/// Every third list of leases fails, whether the cluster is selected or let go.
-#[test]
-fn a_flaky_api_server_holds_up_no_restore() {
-    let _runs = Runs::begin();
-    let changes: [fn(&mut Value); 2] = [|_| {}, deselect];
-    for change in changes {
-        run(async move {
-            let world = protected_with_a_delay().await;
-            change_policy(&world, "p", change);
-            let begin = recover(&world).await;
-            // The verdict that has just been reached is the first of three.
-            loop {
-                next_list_or_write(&world).await;
-                if !world.seed.writes().is_empty() {
-                    break;
-                }
-                fail_lists(&world);
-                world.reason("a", "ServerError").await;
-                world.shoot("a").heal();
-                next_list(&world).await;
-                let elapsed = begin.elapsed();
-                assert!(elapsed < Duration::from_secs(120), "{}", world.health("a"));
-            }
-            let after = written_after(&world, begin).await;
-            assert!((30..=31).contains(&after), "{after}");
-            let restored = || (world.replicas("a") == RUNNING).then_some(());
-            world.clock.until("all replicas", restored).await;
-        });
-    }
-}
-
-#[tokio::test]
-async fn a_delay_that_ends_in_doubt_is_over_at_the_next_healthy_verdict() {
-    let world = protected_with_a_delay().await;
-    let begin = recover(&world).await;
-    world.clock.pass(Duration::from_secs(15)).await;
-    fail_lists(&world);
-    world.reason("a", "ServerError").await;
-    assert!(begin.elapsed() < Duration::from_secs(30));
-    world.clock.pass(Duration::from_secs(60)).await;
-    assert_eq!(world.seed.writes().len(), 0);
-    world.shoot("a").heal();
-    let listed = next_list(&world).await;
-    assert_eq!(written_after(&world, listed).await, 0);
-    world.clock.pass(Duration::from_secs(1)).await;
-}
-
-/// Whether or not it is acted on: of a cluster that is let go nothing is taken, nor before the
-/// failureThreshold is reached.
-#[test]
-fn an_outage_begins_the_delay_of_a_restore_anew() {
-    let _runs = Runs::begin();
-    let changes: [fn(&mut Value); 3] = [
-        |_| {},
-        |policy| policy["spec"]["failureThreshold"] = json!(5),
-        deselect,
-    ];
-    for (case, change) in changes.into_iter().enumerate() {
-        run(async move {
-            let world = protected_with_a_delay().await;
-            change_policy(&world, "p", change);
-            recover(&world).await;
-            world.clock.pass(Duration::from_secs(15)).await;
-            world.shoot("a").silence(100);
-            world.reason("a", "Outage").await;
-            let protection = &world.health("a")["protection"];
-            let acted_on = if case == 0 { "Active" } else { "Restoring" };
-            assert_eq!(protection, acted_on, "{case}");
-            let begin = recover(&world).await;
-            let after = written_after(&world, begin).await;
-            // One that is acted on is another protection, which ends only after 15 s of health.
-            let (least, most) = if case == 0 { (45, 56) } else { (30, 31) };
-            assert!((least..=most).contains(&after), "{case}: {after}");
-        });
-    }
-}
-
-/// Nothing is recalled of it.
-#[tokio::test]
-async fn a_restart_begins_the_delay_of_a_restore_anew() {
-    let mut world = protected_with_a_delay().await;
-    recover(&world).await;
-    world.clock.pass(Duration::from_secs(15)).await;
-    world.stop().await;
-    let begin = Instant::now();
-    world.start();
-    let after = written_after(&world, begin).await;
-    assert!((30..=32).contains(&after), "{after}");
-}
-
-#[tokio::test]
-async fn a_cluster_that_is_being_hibernated_is_restored_after_its_delay() {
-    let world = protected_with_a_delay().await;
-    change_shoot(&world, |shoot| {
-        shoot["spec"]["hibernation"] = json!({"enabled": true});
-    });
-    let begin = next_list(&world).await;
-    let after = written_after(&world, begin).await;
-    assert!((30..=31).contains(&after), "{after}");
-}
-
-#[test]
-fn an_initial_delay_ends_when_the_flow_is_stopped() {
-    run(async {
-        let mut stage = Stage::new(&[delayed("first", 3_000)]);
-        let begin = Instant::now();
-        stage.verdict(Aim::Protect);
-        stage.advance(Duration::from_secs(5)).await;
-        doubt(&mut stage.protector);
-        stage.protector.progress().await;
-        // tokio's timers are rounded up to milliseconds.
-        assert_eq!(begin.elapsed().as_secs(), 5);
-        assert!(begin.elapsed() < Duration::from_millis(5_010));
-        assert_eq!(stage.seed.writes().len(), 0);
-    });
-}
-
 #[test]
 fn a_wait_that_outlasts_its_timeout_is_reported_and_passed() {
     let _runs = Runs::begin();
@@ -525,45 +236,6 @@ async fn late(aim: Aim) {
     assert_eq!(stage.entry("first").owed, aim == Aim::Protect);
 }
 
-/// No level comes after it, so there is nothing to hurry for.
-#[test]
-fn the_last_level_of_a_scale_down_has_all_of_its_timeout() {
-    run(async {
-        let mut stage = Stage::new(&[info("Deployment", "only", 0)]);
-        stage.seed.follow("only", false);
-        stage.verdict(Aim::Protect);
-        stage.advance(Duration::from_secs(20)).await;
-        assert_eq!(stage.problems(), []);
-        stage.advance(Duration::from_secs(20)).await;
-        assert_eq!(stage.problems()[0].reason, "ScalingLate");
-    });
-}
-
-/// A flow that fails, and is taken up again by the next verdict, begins no wait anew.
-#[test]
-fn a_wait_goes_on_from_flow_to_flow() {
-    let _runs = Runs::begin();
-    for aim in [Aim::Protect, Aim::Restore] {
-        run(late_over_flows(aim));
-    }
-}
-
-async fn late_over_flows(aim: Aim) {
-    let mut stage = waiting_for_the_first(aim).await;
-    let begin = Instant::now();
-    // Looked at again and again, it cannot be read every few seconds.
-    while stage.written().len() < 2 && begin.elapsed() < Duration::from_secs(120) {
-        let reads = |call: &Call| call.brief() == "GET deployments/first";
-        stage.seed.fail(Failure::Status(503), (4, 1), reads);
-        stage.verdict(aim);
-        stage.advance(Duration::from_secs(5)).await;
-        stage.seed.heal();
-    }
-    assert_eq!(stage.written(), ["first", "second"], "{aim:?}");
-    let waited = begin.elapsed();
-    assert!(waited >= patience(aim), "{aim:?}: {waited:?}");
-}
-
 /// The verdict that overtakes a flow is acted on as soon as that flow has ended.
 #[test]
 fn a_recovery_overtakes_a_scale_down_at_once() {
@@ -591,27 +263,6 @@ fn a_recovery_overtakes_a_scale_down_at_once() {
             "the other was never touched"
         );
         assert_eq!(stage.protector.machine().protection(), Protection::None);
-    });
-}
-
-/// Doubt ends a flow, and also what was to follow it.
-#[test]
-fn doubt_ends_what_an_overtaking_verdict_began() {
-    run(async {
-        let mut stage = Stage::new(&[info("Deployment", "first", 0)]);
-        stage.act(Aim::Protect).await;
-        let release = stage
-            .seed
-            .hold(|call| call.brief() == "GET deployments/first");
-        stage.seed.forget_calls();
-        stage.verdict(Aim::Protect);
-        stage.until_asked("GET deployments/first").await;
-        stage.verdict(Aim::Restore);
-        doubt(&mut stage.protector);
-        release.send(()).unwrap();
-        stage.follow().await;
-        assert_eq!(stage.seed.writes().len(), 0);
-        stage.assert_down("deployments", "first", "doubt");
     });
 }
 
@@ -766,18 +417,6 @@ async fn queued(seconds: u64) -> Stage {
     stage
 }
 
-/// A flow that still waited for its turn could write when it has come.
-#[test]
-fn a_write_that_waits_for_its_turn_ends_with_the_flow() {
-    run(async {
-        let mut stage = queued(15).await;
-        doubt(&mut stage.protector);
-        timeout(EVER, stage.protector.progress()).await.unwrap();
-        assert!(!stage.protector.machine().is_engaged());
-        assert_eq!(stage.written(), Vec::<String>::new());
-    });
-}
-
 #[test]
 fn a_write_that_waits_for_its_turn_ends_with_its_evidence() {
     run(async {
@@ -790,18 +429,6 @@ fn a_write_that_waits_for_its_turn_ends_with_its_evidence() {
     });
 }
 
-/// However long the queue of requests is.
-#[test]
-fn whoever_is_shut_down_waits_for_no_turn() {
-    run(async {
-        let mut stage = queued(15).await;
-        let begin = Instant::now();
-        timeout(EVER, stage.protector.shut_down()).await.unwrap();
-        assert_eq!(begin.elapsed(), Duration::ZERO);
-        assert_eq!(stage.written(), Vec::<String>::new());
-    });
-}
-
 /// A seed whose next turn is due soon.
 fn scarce(stage: &Stage) -> Seed {
     let budget = Budget {
@@ -809,13 +436,6 @@ fn scarce(stage: &Stage) -> Seed {
         burst: NonZeroU32::MIN,
     };
     Seed::new(stage.seed.unlimited().client().clone(), budget)
-}
-
-/// Lets time pass until the seed has seen such a request.
-async fn until_asked(stage: &Stage, what: &str) {
-    while !stage.seed.briefs().iter().any(|call| call == what) {
-        sleep(MOMENT).await;
-    }
 }
 
 /// Stands first among those who are not urgent: none of them is served before this is dropped.
@@ -887,100 +507,6 @@ fn whoever_takes_or_gives_back_goes_before_all_who_only_look() {
                 next_asked(&stage, held_up).await,
                 "GET deployments/first in acts",
                 "{aim:?} {before:?}"
-            );
-        });
-    }
-}
-
-/// However many lack the same dependent, for as long as the outage lasts.
-#[test]
-fn whoever_takes_goes_before_all_who_were_refused() {
-    run(async {
-        let stage = Stage::new(&[info("Deployment", "first", 0)]);
-        let seed = scarce(&stage);
-        let mut refused = acting(&stage, &seed, "lacks", Aim::Protect, Protection::None);
-        stage.seed.delete("deployments", "lacks", "first");
-        while refused.machine().is_engaged() {
-            refused.progress().await;
-        }
-        assert_eq!(refused.machine().protection(), Protection::ScalingDown);
-        sleep(INTERVAL).await;
-        let held_up = hold_up(&seed).await;
-        verdict(&mut refused, Aim::Protect);
-        assert!(refused.machine().is_engaged(), "it is looked at again");
-        let _acting = acting(&stage, &seed, "acts", Aim::Protect, Protection::None);
-        stage.seed.forget_calls();
-        assert_eq!(
-            next_asked(&stage, held_up).await,
-            "GET deployments/first in acts"
-        );
-    });
-}
-
-/// However many wait for pods that are long in going, or in becoming ready.
-#[test]
-fn whoever_acts_goes_before_all_who_wait_for_an_effect() {
-    let _runs = Runs::begin();
-    for (aim, before) in [
-        (Aim::Protect, Protection::None),
-        (Aim::Restore, Protection::Active),
-    ] {
-        run(async move {
-            let stage = Stage::new(&[info("Deployment", "first", 0)]);
-            stage.seed.follow("first", false);
-            let seed = scarce(&stage);
-            let _waiting = acting(&stage, &seed, "waits", aim, before);
-            if aim == Aim::Restore {
-                stage
-                    .seed
-                    .change("deployments", "waits", "first", |object| {
-                        object["metadata"]["annotations"] = json!({MARK: "", RECORD: "3"});
-                        object["spec"]["replicas"] = json!(0);
-                    });
-            }
-            until_asked(&stage, "PATCH deployments/first").await;
-            let held_up = hold_up(&seed).await;
-            // The effect is looked for.
-            sleep(Duration::from_secs(2)).await;
-            let _acting = acting(&stage, &seed, "acts", Aim::Protect, Protection::None);
-            stage.seed.forget_calls();
-            assert_eq!(
-                next_asked(&stage, held_up).await,
-                "GET deployments/first in acts",
-                "{aim:?}"
-            );
-        });
-    }
-}
-
-/// A mark that nobody knew of, and a dependent that somebody has scaled up.
-#[test]
-fn whoever_only_looked_and_finds_something_to_do_does_it_first() {
-    let _runs = Runs::begin();
-    for (aim, before, replicas) in [
-        (Aim::Restore, Protection::None, 0),
-        (Aim::Protect, Protection::Active, 5),
-    ] {
-        run(async move {
-            let stage = Stage::new(&[info("Deployment", "first", 0)]);
-            let seed = scarce(&stage);
-            let release = stage.seed.hold(|call| call.namespace == "finds");
-            let _finding = acting(&stage, &seed, "finds", aim, before);
-            stage
-                .seed
-                .change("deployments", "finds", "first", |object| {
-                    object["metadata"]["annotations"] = json!({MARK: "", RECORD: "3"});
-                    object["spec"]["replicas"] = json!(replicas);
-                });
-            until_asked(&stage, "GET deployments/first").await;
-            let held_up = hold_up(&seed).await;
-            let _looking = acting(&stage, &seed, "looks", Aim::Look, Protection::None);
-            stage.seed.forget_calls();
-            release.send(()).unwrap();
-            assert_eq!(
-                next_asked(&stage, held_up).await,
-                "PATCH deployments/first in finds",
-                "{aim:?}"
             );
         });
     }

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use crate::support::{
     Call, Failure, INTERVAL, LONG, Read, Runs, World, assert_back, assert_kept, assert_released,
-    assert_restored, change_policy, change_shoot, condition, deleting, deselect, is_marked, policy,
-    protected, put_workload, run, scale_by_hand, truncate, unreadable_grace,
+    assert_restored, change_policy, change_shoot, condition, deleting, policy, protected,
+    put_workload, run, scale_by_hand, truncate,
 };
-use dependency_watchdog::prober::plan::{IGNORE, MARK, RECORD};
 use serde_json::{Value, json};
 
 type Change = fn(&mut Value);
@@ -205,50 +204,6 @@ fn a_cluster_is_let_go_when_it_is_healthy() {
     }
 }
 
-/// Nothing is known of its nodes either.
-#[test]
-fn a_cluster_that_cannot_be_read_is_not_let_go_and_says_why() {
-    let _runs = Runs::begin();
-    for (reason, change) in LET_GO {
-        run(async move {
-            let world = protected().await;
-            for read in [Read::Cached, Read::Consistent] {
-                world.shoot("a").fail(read, Failure::Status(503));
-            }
-            world.reason("a", "ServerError").await;
-            change_shoot(&world, change);
-            let skipped = |status: &Value| status["skipped"] == reason;
-            let status = world.health_where("a", "it says why", skipped).await;
-            assert_eq!(status["reason"], "ServerError");
-            world.clock.pass(LONG * 3).await;
-            assert_kept(&world);
-        });
-    }
-}
-
-#[test]
-fn a_restart_forgets_no_mark_of_a_cluster_that_is_let_go() {
-    let _runs = Runs::begin();
-    let kept: fn(&World) = |_| {};
-    for lose in NO_RECORD.into_iter().chain([kept]) {
-        for (_, change) in LET_GO {
-            run(async move {
-                let mut world = protected().await;
-                world.stop().await;
-                lose(&world);
-                change_shoot(&world, change);
-                world.start();
-                world.clock.pass(LONG).await;
-                assert_kept(&world);
-                assert_eq!(world.health("a")["protection"], "Active");
-                world.shoot("a").renew();
-                world.clock.pass(LONG).await;
-                assert_back(&world);
-            });
-        }
-    }
-}
-
 /// One that does not answer any more has been scaled down already.
 #[tokio::test]
 async fn a_cluster_that_went_to_sleep_without_a_word_is_left_to_gardenlet() {
@@ -269,87 +224,6 @@ async fn a_cluster_that_went_to_sleep_without_a_word_is_left_to_gardenlet() {
     assert!(message.contains("does not answer any more"), "{message}");
 }
 
-/// Its leases come, so its API server answers: that its Nodes do not is no silence.
-#[test]
-fn a_cluster_that_goes_to_sleep_is_restored_whatever_becomes_of_its_nodes() {
-    let _runs = Runs::begin();
-    for failure in [Failure::Status(503), Failure::Hang] {
-        run(async move {
-            let world = protected().await;
-            world.shoot("a").fail(Read::Nodes, failure);
-            // Until they are wanted anew.
-            world.clock.pass(LONG * 2).await;
-            change_shoot(&world, RESTORED[1].1);
-            let status = world.protection("a", "None").await;
-            assert_eq!(status["skipped"], "Hibernated");
-            assert_restored(&world);
-            // The events come last.
-            world.clock.pass(Duration::from_secs(5)).await;
-        });
-    }
-}
-
-/// A kubeconfig that is missing does not tell that the API server is gone.
-#[tokio::test]
-async fn whoever_cannot_be_asked_is_not_taken_to_be_asleep() {
-    let world = protected().await;
-    world.shoot("a").fail(Read::Cached, Failure::Status(401));
-    world
-        .shoot("a")
-        .fail(Read::Consistent, Failure::Status(401));
-    change_shoot(&world, |shoot| {
-        shoot["spec"]["hibernation"] = json!({"enabled": true});
-    });
-    world.clock.pass(LONG * 3).await;
-    assert_kept(&world);
-    let status = world.health("a");
-    assert_eq!(condition(&status, "Protecting")["reason"], "HeldBack");
-    // In the end its status tells.
-    change_shoot(&world, |shoot| shoot["status"]["hibernated"] = json!(true));
-    world.protection("a", "None").await;
-    assert_released(&world);
-}
-
-/// What is refused is reported, and tried again until it works.
-#[test]
-fn letting_go_is_tried_until_it_works() {
-    let _runs = Runs::begin();
-    for (_, change) in [RELEASED[0], RESTORED[0]] {
-        run(async move {
-            let world = protected().await;
-            let patches =
-                |call: &crate::support::Call| call.brief().starts_with("PATCH deployments");
-            world
-                .seed
-                .fail(Failure::Status(403), (0, usize::MAX), patches);
-            change_shoot(&world, change);
-            let forbidden =
-                |status: &Value| condition(status, "Degraded")["reason"] == "ScalingForbidden";
-            world.health_where("a", "it is forbidden", forbidden).await;
-            assert_kept(&world);
-            world.seed.heal();
-            world.protection("a", "None").await;
-            assert_eq!(is_marked(&world), [false; 3]);
-        });
-    }
-}
-
-/// It passes, as the state of a cluster does; what was released is not taken back.
-#[tokio::test]
-async fn a_cluster_that_is_probed_again_is_protected_again() {
-    let world = protected().await;
-    change_shoot(&world, RESTORED[0].1);
-    world.protection("a", "None").await;
-    change_shoot(&world, |shoot| {
-        shoot["spec"]["provider"]["workers"] = json!([{"name": "w"}]);
-    });
-    world.protection("a", "Active").await;
-    assert_kept(&world);
-    world.shoot("a").renew();
-    world.protection("a", "None").await;
-    assert_back(&world);
-}
-
 #[tokio::test]
 async fn the_marks_of_a_cluster_that_is_gone_are_removed() {
     let world = protected().await;
@@ -363,30 +237,6 @@ async fn the_marks_of_a_cluster_that_is_gone_are_removed() {
         0,
         "nobody keeps its record any more"
     );
-}
-
-/// An operator that starts anew knows from its record which policy was the last.
-#[test]
-fn a_restart_forgets_no_cluster_that_is_being_let_go() {
-    let _runs = Runs::begin();
-    for change in [deselect, deleting] {
-        run(async move {
-            let mut world = protected().await;
-            world.stop().await;
-            change_policy(&world, "p", change);
-            world.start();
-            world.clock.pass(LONG).await;
-            assert_kept(&world);
-            let status = world.reason("a", "Outage").await;
-            assert_eq!(status["policy"], "p");
-            assert_eq!(condition(&status, "Protecting")["reason"], "HeldBack");
-            world.shoot("a").renew();
-            world
-                .health_where("a", "its record is gone", Value::is_null)
-                .await;
-            assert_restored(&world);
-        });
-    }
 }
 
 /// Without any policy nobody can judge it: it waits, and says for what.
@@ -408,38 +258,6 @@ async fn a_cluster_whose_policy_is_gone_waits_for_another() {
     world.seed.put(&heir);
     world.protection("a", "None").await;
     assert_back(&world);
-}
-
-/// The operator died between a write and its report, and the policy went meanwhile: the record does
-/// not know of the mark.
-#[test]
-fn a_mark_that_no_record_knows_of_is_found() {
-    let _runs = Runs::begin();
-    let gone: fn(&World) = |world| world.seed.delete("probepolicies", "", "p");
-    let deselected: fn(&World) = |world| change_policy(world, "p", deselect);
-    let narrowed: fn(&World) = |world| change_policy(world, "p", truncate);
-    for (change, restored) in [(gone, false), (deselected, true), (narrowed, true)] {
-        run(async move {
-            let mut world = protected().await;
-            world.stop().await;
-            change_health(&world, |health| {
-                health["status"]["protection"] = json!("None");
-                for entry in health["status"]["dependents"].as_array_mut().unwrap() {
-                    entry["owed"] = json!(false);
-                }
-            });
-            world.shoot("a").renew();
-            change(&world);
-            world.start();
-            world.clock.pass(LONG).await;
-            if restored {
-                assert_back(&world);
-            } else {
-                assert_kept(&world);
-                assert_eq!(world.health("a")["protection"], "Active");
-            }
-        });
-    }
 }
 
 /// The operator died before it had ever written a record, or another has set the mark.
@@ -489,88 +307,6 @@ fn a_policy_that_is_deleted_waits_for_a_mark_without_a_record() {
     }
 }
 
-/// Nor does anybody want it: it goes.
-#[test]
-fn an_empty_record_of_what_no_policy_selects_is_removed() {
-    let _runs = Runs::begin();
-    for lose in &NO_RECORD[1..] {
-        run(async move {
-            let mut world = World::running(&["a"]).await;
-            world.reason("a", "Healthy").await;
-            world.stop().await;
-            lose(&world);
-            world.seed.delete("probepolicies", "", "p");
-            world.start();
-            world.clock.pass(LONG).await;
-            assert_eq!(world.seed.get("clusterhealths", "", "a"), None);
-        });
-    }
-}
-
-/// Its API server cannot be asked, so that nothing was looked at since the restart.
-#[tokio::test]
-async fn the_marks_of_a_cluster_that_goes_before_it_was_looked_at_are_removed() {
-    let mut world = protected().await;
-    world.stop().await;
-    world.seed.delete("clusterhealths", "", "a");
-    for read in [Read::Cached, Read::Consistent] {
-        world.shoot("a").fail(read, Failure::Status(503));
-    }
-    world.start();
-    world.clock.pass(INTERVAL).await;
-    world.seed.delete("clusters", "", "a");
-    world.clock.pass(INTERVAL * 2).await;
-    assert_kept(&world);
-    world.clock.pass(LONG).await;
-    assert_released(&world);
-}
-
-/// While the dependents cannot be read, a mark may be there.
-#[tokio::test]
-async fn no_record_is_dropped_before_its_dependents_were_looked_at() {
-    let mut world = World::running(&["a"]).await;
-    world.reason("a", "Healthy").await;
-    world.stop().await;
-    world.seed.delete("probepolicies", "", "p");
-    let reads = |call: &crate::support::Call| call.brief() == "GET deployments/mcm";
-    world
-        .seed
-        .fail(Failure::Status(403), (0, usize::MAX), reads);
-    world.start();
-    let forbidden = |status: &Value| condition(status, "Degraded")["reason"] == "ScalingForbidden";
-    world.health_where("a", "it is forbidden", forbidden).await;
-    world.seed.heal();
-    world
-        .health_where("a", "its record is gone", Value::is_null)
-        .await;
-    assert!(
-        world
-            .seed
-            .writes()
-            .iter()
-            .all(|call| call.resource != "deployments")
-    );
-}
-
-/// A cluster that was skipped for long costs nothing at a restart.
-#[tokio::test]
-async fn a_skipped_cluster_is_looked_at_once() {
-    let mut world = World::running(&["a"]).await;
-    world.reason("a", "Healthy").await;
-    change_shoot(&world, RELEASED[3].1);
-    let forgotten =
-        |status: &Value| status["skipped"] == "Hibernated" && status["dependents"].is_null();
-    world
-        .health_where("a", "nothing can be scaled", forgotten)
-        .await;
-    world.stop().await;
-    world.seed.forget_calls();
-    world.start();
-    world.clock.pass(INTERVAL * 3).await;
-    let touched = |call: &crate::support::Call| call.resource.starts_with("deployments");
-    assert!(!world.seed.calls().iter().any(touched));
-}
-
 #[tokio::test]
 async fn a_protection_that_lasts_is_overdue() {
     let mut world = protected().await;
@@ -597,21 +333,6 @@ async fn a_protection_that_lasts_is_overdue() {
     assert!(overdue(&world.health("a")));
 }
 
-/// Also not by an operator that finds it in a record alone.
-#[tokio::test]
-async fn what_no_policy_names_is_not_taken_after_a_restart() {
-    let mut world = World::running(&["a"]).await;
-    world.reason("a", "Healthy").await;
-    world.clock.pass(INTERVAL).await;
-    world.stop().await;
-    change_policy(&world, "p", truncate);
-    world.shoot("a").silence(100);
-    world.start();
-    world.protection("a", "Active").await;
-    world.clock.pass(LONG).await;
-    assert_eq!(world.replicas("a"), [0, 2, 3]);
-}
-
 /// A person takes it out of the policy, and scales it up by hand.
 #[tokio::test]
 async fn what_no_policy_names_any_more_is_not_taken_again() {
@@ -621,18 +342,6 @@ async fn what_no_policy_names_any_more_is_not_taken_again() {
     scale_by_hand(&world, "mcm", 2, false);
     world.clock.pass(LONG).await;
     assert_eq!(world.replicas("a"), [0, 2, 0]);
-}
-
-#[tokio::test]
-async fn an_unselected_cluster_is_released_whatever_it_overrides() {
-    let world = protected().await;
-    change_shoot(&world, |shoot| {
-        unreadable_grace(shoot);
-        deleting(shoot);
-    });
-    change_policy(&world, "p", deselect);
-    world.clock.pass(LONG).await;
-    assert_released(&world);
 }
 
 /// `a`, with an Etcd among its dependents, which is the first to be restored; the operator has yet to start.
@@ -659,32 +368,6 @@ async fn protected_with_an_etcd() -> World {
     world.shoot("a").silence(100);
     world.protection("a", "Active").await;
     world
-}
-
-/// Its CustomResourceDefinition is deleted, and so are all objects of it.
-#[test]
-fn a_kind_that_vanishes_keeps_nothing_down() {
-    let _runs = Runs::begin();
-    for restart in [false, true] {
-        run(kind_vanishes(restart));
-    }
-}
-
-async fn kind_vanishes(restart: bool) {
-    let mut world = protected_with_an_etcd().await;
-    if restart {
-        world.stop().await;
-    }
-    world.seed.delete("etcds", "a", "main");
-    world.seed.serve_etcds(&[]);
-    change_policy(&world, "p", deselect);
-    world.shoot("a").renew();
-    if restart {
-        world.start();
-    }
-    world.clock.pass(LONG * 4).await;
-    assert_restored(&world);
-    assert_eq!(world.health("a"), Value::Null, "restart: {restart}");
 }
 
 /// The words of the events on Etcds, with their notes.
@@ -745,17 +428,6 @@ async fn given_up() -> World {
     world
 }
 
-/// A cluster that the policy still selects shows it.
-#[tokio::test]
-async fn what_is_given_up_is_shown_for_a_while() {
-    let world = given_up().await;
-    world.clock.pass(LONG * 5).await;
-    assert!(is_given_up(&world.health("a")));
-    let told = told_of_etcds(&world);
-    let times = told.iter().filter(|(reason, _)| reason == "GivenUp");
-    assert_eq!(times.count(), 1);
-}
-
 /// Whether the Etcd is owed its three replicas, by the ClusterHealth.
 fn owes_the_etcd(world: &World) -> bool {
     let status = world.health("a");
@@ -795,120 +467,6 @@ fn what_a_policy_names_is_not_given_up() {
     }
 }
 
-/// Nothing is done about what a suspended policy has taken, though it is looked at.
-#[tokio::test]
-async fn what_is_held_as_it_is_is_not_given_up() {
-    let world = protected_with_an_etcd().await;
-    world.seed.serve_etcds(&[]);
-    change_policy(&world, "p", |policy| {
-        truncate(policy);
-        policy["spec"]["suspend"] = json!(true);
-    });
-    world.clock.pass(LONG * 6).await;
-    assert_kept(&world);
-    let status = world.health("a");
-    assert_eq!(problem(&status), "KindUnknown", "{status}");
-    assert!(owes_the_etcd(&world), "{status}");
-    world.shoot("a").renew();
-    change_policy(&world, "p", |policy| {
-        policy["spec"]["suspend"] = json!(false)
-    });
-    world.clock.pass(LONG).await;
-    assert!(owes_the_etcd(&world), "{}", world.health("a"));
-    world.health_where("a", "it is given up", is_given_up).await;
-}
-
-/// The kind is there, and so may be the object: it is told with its remedy until it can be scaled again.
-#[tokio::test]
-async fn what_is_served_without_a_scale_is_not_given_up() {
-    let world = protected_with_an_etcd().await;
-    world.seed.serve_etcds_without_scale(&["v1alpha1"]);
-    world.seed.ask_to_delete("probepolicies", "", "p");
-    world.shoot("a").renew();
-    world.clock.pass(LONG * 6).await;
-    assert_restored(&world);
-    let status = world.health("a");
-    assert_eq!(problem(&status), "NotScalable", "{status}");
-    assert!(owes_the_etcd(&world), "{status}");
-    world.seed.serve_etcds_without_scale(&[]);
-    world.clock.pass(LONG).await;
-    assert_etcd_restored(&world);
-    assert!(world.seed.get("probepolicies", "", "p").is_none());
-}
-
-/// It is paid by hand, or its owner has taken it away: nobody can be waited for.
-#[test]
-fn what_has_no_scale_any_more_can_be_seen_to_by_hand() {
-    let _runs = Runs::begin();
-    for way in ["removed", "unmarked", "ignored", "deleting"] {
-        run(async move {
-            let world = protected_with_an_etcd().await;
-            world.seed.serve_etcds_without_scale(&["v1alpha1"]);
-            world.seed.ask_to_delete("probepolicies", "", "p");
-            world.shoot("a").renew();
-            world.clock.pass(LONG * 4).await;
-            assert!(owes_the_etcd(&world), "{}", world.health("a"));
-            match way {
-                "removed" => world.seed.delete("etcds", "a", "main"),
-                "unmarked" => world.seed.change("etcds", "a", "main", |etcd| {
-                    let annotations = etcd["metadata"]["annotations"].as_object_mut();
-                    annotations.unwrap().remove(MARK);
-                }),
-                "ignored" => world.seed.change("etcds", "a", "main", |etcd| {
-                    etcd["metadata"]["annotations"][IGNORE] = json!("true");
-                }),
-                _ => change_shoot(&world, deleting),
-            }
-            world.clock.pass(LONG).await;
-            assert!(world.seed.get("probepolicies", "", "p").is_none(), "{way}");
-            assert_restored(&world);
-            if let Some(etcd) = world.seed.get("etcds", "a", "main") {
-                assert!(
-                    etcd["metadata"]["annotations"].get(MARK).is_none(),
-                    "{etcd}"
-                );
-            }
-        });
-    }
-}
-
-/// Another version of the group may be behind an API that is broken.
-#[tokio::test]
-async fn what_has_no_scale_keeps_nothing_down_while_other_versions_cannot_be_looked_at() {
-    let mut world = with_an_etcd().await;
-    world.seed.serve_etcds_without_scale(&["v1alpha1"]);
-    world.start();
-    world.reason("a", "Healthy").await;
-    world.shoot("a").silence(100);
-    world
-        .health_where("a", "all others are down", |_| {
-            world.replicas("a") == [0; 3]
-        })
-        .await;
-    let groups = |call: &crate::support::Call| call.brief() == "GET /apis";
-    world
-        .seed
-        .fail(Failure::Status(503), (0, usize::MAX), groups);
-    // Until what was looked up before is not believed any more.
-    world.clock.pass(LONG).await;
-    world.shoot("a").renew();
-    world.clock.pass(LONG).await;
-    assert_back(&world);
-}
-
-/// Its Cluster is gone as well: no policy has a say any more.
-#[tokio::test]
-async fn what_is_served_no_more_of_a_cluster_that_is_gone_is_given_up() {
-    let world = protected_with_an_etcd().await;
-    world.seed.serve_etcds(&[]);
-    world.seed.delete("clusters", "", "a");
-    world.seed.ask_to_delete("probepolicies", "", "p");
-    // Half of the time after which whatever is left of it is.
-    world.clock.pass(LONG * 5).await;
-    assert!(world.seed.get("probepolicies", "", "p").is_none());
-    assert_released(&world);
-}
-
 /// It was given up too early: the marks on the dependents are the truth.
 #[tokio::test]
 async fn what_was_given_up_is_restored_when_it_is_served_again() {
@@ -917,44 +475,6 @@ async fn what_was_given_up_is_restored_when_it_is_served_again() {
     world.clock.pass(LONG * 3).await;
     assert_etcd_restored(&world);
     assert!(!is_given_up(&world.health("a")));
-}
-
-/// Why it is at zero is told for as long as it is, and not that it was given up.
-#[test]
-fn what_was_given_up_and_refuses_is_told_until_it_is_restored() {
-    let _runs = Runs::begin();
-    type Step = fn(&World);
-    fn record(world: &World, record: &str) {
-        world.seed.change("etcds", "a", "main", |etcd| {
-            etcd["metadata"]["annotations"][RECORD] = json!(record);
-        });
-    }
-    let unreadable: Step = |world| record(world, "many");
-    let readable: Step = |world| record(world, "3");
-    let forbid: Step = |world| {
-        let patches = |call: &crate::support::Call| call.brief().starts_with("PATCH etcds");
-        let failure = Failure::Status(403);
-        world.seed.fail(failure, (0, usize::MAX), patches);
-    };
-    let cases: [(&str, Step, Step); 2] = [
-        ("RecordUnreadable", unreadable, readable),
-        ("ScalingForbidden", forbid, |world| world.seed.heal()),
-    ];
-    for (reason, refuse, mend) in cases {
-        run(async move {
-            let world = given_up().await;
-            refuse(&world);
-            world.seed.serve_etcds(&["v1alpha1"]);
-            let refused = |status: &Value| problem(status) == reason;
-            world.health_where("a", reason, refused).await;
-            // Longer than it would be told that it was given up.
-            world.clock.pass(LONG * 70).await;
-            assert!(refused(&world.health("a")), "{}", world.health("a"));
-            mend(&world);
-            world.clock.pass(LONG * 3).await;
-            assert_etcd_restored(&world);
-        });
-    }
 }
 
 /// A policy is deleted while the owner of a kind is being upgraded.
@@ -968,72 +488,4 @@ async fn a_version_that_vanishes_loses_nothing() {
     assert!(world.seed.get("probepolicies", "", "p").is_none());
     assert_restored(&world);
     assert_etcd_restored(&world);
-}
-
-/// The seed does what it was asked to when the answer is not waited for any more, the cluster is let go,
-/// and all is as it should be.
-#[test]
-fn what_was_given_up_and_arrives_late_is_undone() {
-    let _runs = Runs::begin();
-    let ways: [fn(&World); 3] = [
-        |world| world.seed.ask_to_delete("probepolicies", "", "p"),
-        |world| change_policy(world, "p", deselect),
-        |world| change_shoot(world, RESTORED[0].1),
-    ];
-    for change in ways {
-        run(async move {
-            let world = World::running(&["a"]).await;
-            world.reason("a", "Healthy").await;
-            // What an earlier process has given up would be as late.
-            world.clock.pass(LONG * 2).await;
-            let is_down = |call: &Call| call.brief() == "PATCH deployments/kcm";
-            world.seed.fail(Failure::Hang, (0, usize::MAX), is_down);
-            world.shoot("a").silence(100);
-            let gave_up = |status: &Value| problem(status) == "ScalingFailed";
-            world.health_where("a", "given up", gave_up).await;
-            change(&world);
-            world.shoot("a").renew();
-            world.protection("a", "None").await;
-            assert_restored(&world);
-            world.seed.heal();
-            world.clock.pass(LONG / 6).await;
-            world.seed.change("deployments", "a", "kcm", |object| {
-                object["spec"]["replicas"] = json!(0);
-                object["metadata"]["annotations"] = json!({MARK: "", RECORD: "1"});
-            });
-            world.clock.pass(LONG * 2).await;
-            assert_restored(&world);
-            let policy = world.seed.get("probepolicies", "", "p");
-            let deleted = |policy: &Value| policy["metadata"]["deletionTimestamp"].is_string();
-            assert!(!policy.is_some_and(|policy| deleted(&policy)));
-        });
-    }
-}
-
-/// gardenlet removes the cluster-autoscaler where no pool can grow.
-#[test]
-fn a_dependent_that_is_gone_keeps_no_other_down() {
-    let _runs = Runs::begin();
-    let ways: [fn(&World); 2] = [
-        |world| world.seed.delete("probepolicies", "", "p"),
-        |world| change_shoot(world, RESTORED[0].1),
-    ];
-    for change in ways {
-        run(async move {
-            let world = protected().await;
-            world.seed.delete("deployments", "a", "ca");
-            change(&world);
-            world.shoot("a").renew();
-            world.clock.pass(LONG * 3).await;
-            for (name, replicas) in [("kcm", 1), ("mcm", 2)] {
-                let object = world.seed.get("deployments", "a", name).unwrap();
-                assert_eq!(
-                    object["spec"]["replicas"],
-                    replicas,
-                    "{}",
-                    world.health("a")
-                );
-            }
-        });
-    }
 }

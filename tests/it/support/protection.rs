@@ -58,12 +58,6 @@ pub fn deleting(shoot: &mut Value) {
     shoot["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
 }
 
-/// A Shoot by which nobody can tell how soon its leases are expired.
-pub fn unreadable_grace(shoot: &mut Value) {
-    shoot["spec"]["kubernetes"] =
-        json!({"kubeControllerManager": {"nodeMonitorGracePeriod": "soon"}});
-}
-
 /// Somebody scales a dependent, and removes its annotations if told so.
 pub fn scale_by_hand(world: &World, name: &str, replicas: i64, clean: bool) {
     world.seed.change("deployments", "a", name, |object| {
