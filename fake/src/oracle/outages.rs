@@ -57,7 +57,7 @@ impl Outages {
         self.long += 1;
         let mut excuses = truth.excuses(outage.shoot);
         excuses.retain(|it| it.from < end && expired < it.until);
-        let met = met(&outage, end + micros(LATE), history);
+        let met = met(&outage, end, history);
         self.met += usize::from(met.is_some());
         match (due(expired, end, &mut excuses), met) {
             (Some(due), Some(met)) if met <= due => self.due += 1,
@@ -95,21 +95,29 @@ fn due(expired: Micros, end: Micros, excuses: &mut [Excuse]) -> Option<Micros> {
     (due <= end).then_some(due)
 }
 
-/// When a dependent of the shoot was at zero for the first time in an outage.
+/// When a dependent of the shoot was at zero for the first time in an outage that ended then: from its beginning on if it
+/// was before.
 fn met(outage: &Outage, end: Micros, history: &[Version]) -> Option<Micros> {
-    let of_shoot = history.iter().filter(|it| it.shoot == outage.shoot);
-    let mut before: BTreeMap<&str, bool> = BTreeMap::new();
-    for version in of_shoot.filter(|it| it.written <= end) {
+    // By name: one may have been replaced by another, which nobody has taken.
+    let mut taken: BTreeMap<&str, bool> = BTreeMap::new();
+    for version in history.iter().filter(|it| it.shoot == outage.shoot) {
         let is_taken = version.marked && version.replicas == 0;
-        if version.written < outage.from {
-            // By name: one may have been replaced by another, which nobody has taken.
-            before.insert(&version.name, is_taken);
-        } else if is_taken {
-            return Some(version.written);
+        let is_met = taken.values().any(|it| *it);
+        // Whoever else gives it replicas leaves the date of what the operator wrote.
+        let (at, last) = match is_taken {
+            true => (version.written, end + micros(LATE)),
+            false => (version.seen, end),
+        };
+        if at > last {
+            continue;
         }
+        if is_taken && !is_met && at >= outage.from {
+            return Some(at);
+        }
+        taken.insert(&version.name, is_taken);
     }
     // It has not been given back since the outage before.
-    before.values().any(|taken| *taken).then_some(outage.from)
+    taken.values().any(|it| *it).then_some(outage.from)
 }
 
 fn late(outage: &Outage, expired: Micros, due: Micros, met: Option<Micros>) -> String {
@@ -177,6 +185,23 @@ mod tests {
         }
     }
 
+    /// Another dependent.
+    fn other(shoot: usize, at: i64, is_taken: bool) -> Version {
+        let name = "b".to_owned();
+        Version {
+            name,
+            ..taken(shoot, at, is_taken)
+        }
+    }
+
+    /// One that is given replicas by somebody else than who has taken it then.
+    fn undated(shoot: usize, at: i64, taken_at: i64) -> Version {
+        Version {
+            written: after(taken_at),
+            ..taken(shoot, at, false)
+        }
+    }
+
     /// Shoot 1 is silent from 100.5 s on, which is expired at 116.1 s and has to be met by 136.1 s.
     fn with(end: i64, more: &[(i64, Event)]) -> Truth {
         let mut events = vec![
@@ -209,6 +234,42 @@ mod tests {
             (160, &[taken(1, 118, false)], 0, true),
             (160, &[taken(1, 99, true)], 1, false),
             (160, &[taken(1, 90, true), taken(1, 99, false)], 0, true),
+            // Held since before, replaced and taken again; of two, one.
+            (
+                160,
+                &[
+                    taken(1, 99, true),
+                    other(1, 138, false),
+                    other(1, 140, true),
+                ],
+                1,
+                false,
+            ),
+            // Given back in it, and taken again in time or not.
+            (
+                160,
+                &[
+                    taken(1, 99, true),
+                    taken(1, 101, false),
+                    taken(1, 136, true),
+                ],
+                1,
+                false,
+            ),
+            (
+                160,
+                &[
+                    taken(1, 99, true),
+                    taken(1, 101, false),
+                    taken(1, 137, true),
+                ],
+                1,
+                true,
+            ),
+            (160, &[taken(1, 99, true), taken(1, 101, false)], 0, true),
+            // Given back after it, by whoever does not date it.
+            (160, &[taken(1, 99, true), undated(1, 162, 99)], 1, false),
+            (160, &[taken(1, 99, true), undated(1, 120, 99)], 0, true),
             (135, &[], 0, false),
         ] {
             let found = outages(&with(end, &[]), history);

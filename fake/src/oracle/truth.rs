@@ -237,8 +237,12 @@ impl Truth {
             return false;
         };
         let verdict = self.period.mul_f64(VERDICT_PERIODS * JITTER) + UNDERWAY;
-        let mut moments = (at - micros(verdict)..=at + STAMP).step_by(STEP);
-        moments.any(|at| {
+        let span = at - micros(verdict)..=at + STAMP;
+        let steps = span.clone().step_by(STEP);
+        // Most are silent just before a renewal.
+        let renewals = steps.clone().flat_map(|at| kubelets.last_written(at));
+        let before = renewals.map(|at| at - 1).filter(|at| span.contains(at));
+        steps.chain(before).any(|at| {
             let silences = kubelets.silences(at, self.newest_start(at));
             let old = silences.filter(|(heard, looks)| {
                 let age = if watched.is_zero() { heard } else { looks };

@@ -155,3 +155,28 @@ fn what_somebody_set_is_remembered() {
     assert!(truth.was_counted(1, "a", 4));
     assert!(!truth.was_counted(0, "a", 4) && !truth.was_counted(1, "a", 3));
 }
+
+/// Cut off at 100 s; before some renew their leases, enough of them may be expired for a few milliseconds.
+#[test]
+fn who_is_silent_for_a_moment_may_be_taken() {
+    let mut brief = 0;
+    for restore in (after(110)..after(115)).step_by(50_000) {
+        let mut truth = truth();
+        truth.cut(0, 10, after(100));
+        truth.restore(0, restore);
+        let mut is_silent = |step: usize| {
+            let mut moments = (after(110)..=after(121)).step_by(step);
+            let kubelets = truth.kubelets(0).unwrap();
+            let expired = |at| {
+                kubelets
+                    .last_written(at)
+                    .filter(move |it| at - it >= 15 * SECOND)
+            };
+            moments.any(|at| expired(at).count() >= 6)
+        };
+        let (is_seen, is_so) = (is_silent(STEP), is_silent(500));
+        brief += usize::from(is_so && !is_seen);
+        assert_eq!(truth.may_be_taken(0, after(120)), is_so);
+    }
+    assert!(brief > 0);
+}
