@@ -5,10 +5,12 @@
 #   hack/flaws.sh [NAME...] [-- COMMAND...]
 #
 # NAME is a patch of tests/flaws, without `.patch`; all of them if none is given. A patch begins with the line of the
-# README that it breaks, the flaw in words, and the test that finds it: a test binary, or `lib`; `it` if it names none.
-# COMMAND is run instead of these tests, whatever a patch names. Without a flaw it must pass, which is tried first.
+# README that it breaks, the flaw in words, and the test that finds it: a test binary, or `lib`, and a part of the names
+# of its tests, if not all are to be run. COMMAND is run instead of these tests, whatever a patch names. Without a flaw
+# it must pass, which is tried first.
 #
-# The copy and what Cargo makes of it are kept in target/flaws, with the output of each run.
+# The copy is kept in target/flaws, with the output of each run. What Cargo makes of it is beside what it makes of the
+# sources, and other than that, since without debug information; dependencies have none anyway, so they are the same.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -38,9 +40,9 @@ else
   git worktree add --quiet --force --detach "$tree" "$commit"
 fi
 
-export CARGO_TARGET_DIR=$work/target
-# A failure need not be reduced.
-export PROPTEST_MAX_SHRINK_ITERS=0
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target} CARGO_PROFILE_DEV_DEBUG=none
+# The same is drawn with each flaw and without, one failure is enough, and it need not be reduced.
+export CAMPAIGN=first CAMPAIGN_SEED=${CAMPAIGN_SEED:-1} PROPTEST_MAX_SHRINK_ITERS=0
 
 header() { # FIELD NAME
   sed -n "s/^# $1: //p" "$patches/$2.patch"
@@ -48,8 +50,10 @@ header() { # FIELD NAME
 
 # Runs the tests for a flaw: those of COMMAND, or those that the patch names.
 try() { # TEST LOG
-  local command=(cargo test --locked --workspace --no-fail-fast --test "$1")
-  [[ $1 == lib ]] && command=(cargo test --locked --package dependency-watchdog --no-fail-fast --lib)
+  local suite part=() command
+  read -r suite part <<<"$1"
+  command=(cargo test --locked --workspace --test "$suite" -- ${part:+"$part"})
+  [[ $suite == lib ]] && command=(cargo test --locked --package dependency-watchdog --lib -- ${part:+"$part"})
   [[ ${#given[@]} -gt 0 ]] && command=("${given[@]}")
   (cd "$tree" && timeout 1200 "${command[@]}") >"$2" 2>&1
 }
@@ -62,13 +66,13 @@ clean() {
 clean
 tests=()
 for name in "${names[@]}"; do
-  test=$(header Test "$name")
-  tests+=("${test:-it}")
+  tests+=("$(header Test "$name")")
 done
 # So that what is found is the flaw.
 while read -r test; do
   echo "without a flaw: $test" >&2
-  try "$test" "$work/none-$test.log" || { echo "$test fails without a flaw: $work/none-$test.log" >&2; exit 1; }
+  log=$work/none-${test// /-}.log
+  try "$test" "$log" || { echo "$test fails without a flaw: $log" >&2; exit 1; }
   if [[ ${#given[@]} -gt 0 ]]; then break; fi
 done < <(printf '%s\n' "${tests[@]}" | sort -u)
 
@@ -79,7 +83,7 @@ for place in "${!names[@]}"; do
   name=${names[$place]}
   log=$work/$name.log
   clean
-  echo "$name" >&2
+  begun=$SECONDS
   if ! git -C "$tree" apply "$patches/$name.patch"; then
     found='**does not apply**'
   elif try "${tests[$place]}" "$log"; then
@@ -94,7 +98,8 @@ for place in "${!names[@]}"; do
     [[ ${#found_by[@]} -gt 1 ]] && found+=" and $((${#found_by[@]} - 1)) more"
   fi
   [[ $found == '**'* ]] && failed=1
-  echo "| $(header README "$name") | $name: $(header Flaw "$name") | $found |" | tee -a "$table" >&2
+  echo "| $(header README "$name") | $name: $(header Flaw "$name") | $found |" >>"$table"
+  echo "$name: $found, $((SECONDS - begun)) s" >&2
 done
 clean
 cat "$table"

@@ -20,6 +20,7 @@ mod prober;
 mod restore;
 mod shoot;
 mod simulation;
+mod stories;
 mod support;
 mod untrusted;
 mod weeder;

@@ -1,7 +1,6 @@
 //! Stories of the prober over a scripted seed and scripted shoots.
 
 mod checks;
-mod confirmation;
 mod connections;
 mod flapping;
 mod fleet;

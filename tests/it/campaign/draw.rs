@@ -1,7 +1,8 @@
 //! How much of a campaign is carried out, what of it, and what failed.
 //!
-//! `CAMPAIGN=all` carries out all of it; otherwise a part is drawn. `CAMPAIGN_SEED` has the same drawn again, and
-//! `CAMPAIGN_AGAIN` carries out nothing but one that failed, by its name.
+//! `CAMPAIGN=all` carries out all of it; otherwise a part is drawn, and no more of it is carried out with
+//! `CAMPAIGN=first` once one has failed. `CAMPAIGN_SEED` has the same drawn again, and `CAMPAIGN_AGAIN` carries out
+//! nothing but one that failed, by its name.
 
 use std::{
     env,
@@ -65,6 +66,7 @@ impl Draw {
 
 /// Carries out all of these, on all cores. One returns its name and what is broken.
 pub fn all<T: Sync>(draw: &Draw, all: Vec<T>, one: impl Fn(&T) -> (String, Vec<String>) + Sync) {
+    let is_first = env::var("CAMPAIGN").is_ok_and(|it| it == "first");
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
@@ -76,6 +78,9 @@ pub fn all<T: Sync>(draw: &Draw, all: Vec<T>, one: impl Fn(&T) -> (String, Vec<S
                     if !broken.is_empty() {
                         println!("{name}:\n  {}", broken.join("\n  "));
                         failed.lock().unwrap().push(name);
+                        if is_first {
+                            next.store(all.len(), Relaxed);
+                        }
                     }
                 }
             });

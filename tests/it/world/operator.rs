@@ -52,6 +52,8 @@ const BURST: u32 = 40;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Prober,
+    /// A prober with `--dry-run`.
+    Rehearsal,
     Weeder,
 }
 
@@ -118,7 +120,8 @@ impl Operator {
             shoots: shoots.clone(),
         };
         let task = match role {
-            Role::Prober => spawn_local(prober(way, election, stop.clone())),
+            Role::Prober => spawn_local(prober(way, false, election, stop.clone())),
+            Role::Rehearsal => spawn_local(prober(way, true, election, stop.clone())),
             Role::Weeder => spawn_local(weeder(way, election, stop.clone())),
         };
         Self {
@@ -239,7 +242,7 @@ impl Way {
     }
 }
 
-async fn prober(way: Way, election: Election, stop: CancellationToken) {
+async fn prober(way: Way, dry_run: bool, election: Election, stop: CancellationToken) {
     let (instruments, _registry) = prober::instruments::Instruments::new();
     let requests = &instruments.common.requests;
     let work = async |elected: Elected| {
@@ -247,7 +250,7 @@ async fn prober(way: Way, election: Election, stop: CancellationToken) {
             Election::None => (elected.term().await, None),
             Election::Stands => {
                 let reads = way.seed(requests, QPS, BURST);
-                let mut standby = Standby::begin(reads, false, way.dial(), &instruments);
+                let mut standby = Standby::begin(reads, dry_run, way.dial(), &instruments);
                 (standby.until(elected.term()).await, Some(standby))
             }
         };
@@ -259,7 +262,7 @@ async fn prober(way: Way, election: Election, stop: CancellationToken) {
         let prober = Prober {
             seed: seed.few_at_once(),
             scale,
-            dry_run: false,
+            dry_run,
             checks: Runner::new(exec, gates, counted, Names::default()),
             dial: way.dial(),
             instruments: instruments.clone(),

@@ -1,0 +1,383 @@
+//! Stories of one cluster: promises of the README that chance seldom tries, or that take a certain moment.
+
+use std::time::Duration;
+
+use fake::{
+    farm::{Answer, Death, Read, namespace, node_name},
+    fault::{Fate, Rule},
+    oracle::IGNORE,
+    store::{Call, Key, Verb},
+};
+use serde_json::{Value, json};
+use tokio::time::{Instant, advance};
+
+use crate::world::{Election, Operator, REPLICAS, Role, World, in_virtual_time, micros, now};
+
+const LEASE: Duration = Duration::from_secs(40);
+const MINUTE: Duration = Duration::from_secs(60);
+const SECOND: i64 = 1_000_000;
+const UP: [i64; 3] = [REPLICAS[0].1, REPLICAS[1].1, REPLICAS[2].1];
+const DOWN: [i64; 3] = [0; 3];
+
+/// Tells a story of a healthy cluster with so many nodes, which an operator protects.
+fn tell(nodes: usize, story: impl AsyncFnOnce(&World, Operator)) {
+    in_virtual_time(async {
+        let world = World::new(1, nodes, LEASE);
+        world.put_policy(&json!({"mode": "Enforce"}));
+        let operator = world.start(Role::Prober, Election::None);
+        world.pass(2 * MINUTE).await;
+        story(&world, operator).await;
+    });
+}
+
+/// The replicas of the dependents.
+fn replicas(world: &World) -> [i64; 3] {
+    REPLICAS.map(|(name, _)| {
+        let found = world.get("deployments", &namespace(0), name);
+        found["spec"]["replicas"].as_i64().unwrap()
+    })
+}
+
+async fn comes_to(world: &World, wanted: [i64; 3]) {
+    let look = || match replicas(world) {
+        found if found == wanted => Ok(()),
+        found => Err(format!("{found:?}, not {wanted:?}")),
+    };
+    world.until(5 * MINUTE, look).await.unwrap();
+}
+
+fn is_write(call: &Call) -> bool {
+    call.plural == "deployments" && call.verb.is_write()
+}
+
+/// Has the machine of a node be replaced, so that the node does not count.
+fn replace_machine(world: &World, node: usize) {
+    world.edit("machines", &namespace(0), &node_name(0, node), |machine| {
+        machine["status"]["currentStatus"]["phase"] = json!("Terminating");
+    });
+}
+
+/// What may look like an outage.
+type Trouble = fn(&World);
+
+#[test]
+fn what_only_looks_like_an_outage_is_none() {
+    let troubles: [(&str, usize, Trouble); 8] = [
+        ("fewer nodes than the minimum", 1, |world| {
+            world.shoot(0).cut(1)
+        }),
+        ("machines that are being replaced", 3, |world| {
+            for node in 0..2 {
+                replace_machine(world, node);
+            }
+            world.shoot(0).cut(2);
+        }),
+        ("nobody can write", 2, |world| {
+            world.shoot(0).kubelets().refuse_writes(micros());
+        }),
+        ("an old cache, and no other answer", 2, |world| {
+            world.shoot(0).behave(|it| {
+                it.cache_ages = vec![60 * SECOND];
+                it.answers
+                    .insert(Read::Consistent, Answer::Refused(500, None));
+            });
+        }),
+        ("clocks of nodes that step back", 2, |world| {
+            let mut kubelets = world.shoot(0).kubelets();
+            (0..2).for_each(|node| kubelets.step_node(node, -90 * SECOND, micros()));
+        }),
+        ("a server's clock that steps", 2, |world| {
+            world
+                .shoot(0)
+                .kubelets()
+                .step_server(600 * SECOND, micros());
+        }),
+        ("a policy that is suspended", 2, |world| {
+            world.edit("probepolicies", "", "shoots", |policy| {
+                policy["spec"]["suspend"] = json!(true)
+            });
+            world.shoot(0).cut(2);
+        }),
+        ("a policy in DryRun", 2, |world| {
+            world.put_policy(&json!({"mode": "DryRun"}));
+            world.shoot(0).cut(2);
+        }),
+    ];
+    for (what, nodes, trouble) in troubles {
+        tell(nodes, async |world, _| {
+            trouble(world);
+            world.pass(3 * MINUTE).await;
+            assert_eq!(replicas(world), UP, "{what}");
+        });
+    }
+}
+
+#[test]
+fn nothing_is_taken_from_what_a_watch_shows_too_late() {
+    let changes: [(&str, fn(&mut Value)); 6] = [
+        ("clusters", |it| {
+            it["spec"]["shoot"]["spec"]["hibernation"] = json!({"enabled": true})
+        }),
+        ("clusters", |it| {
+            it["spec"]["shoot"]["metadata"]["deletionTimestamp"] = json!(now().to_string())
+        }),
+        ("clusters", |it| {
+            it["spec"]["shoot"]["spec"]["provider"]["workers"] = json!([])
+        }),
+        ("probepolicies", |it| it["spec"]["suspend"] = json!(true)),
+        ("probepolicies", |it| it["spec"]["mode"] = json!("DryRun")),
+        ("probepolicies", |it| {
+            it["spec"]["clusterSelector"] = json!({"matchLabels": {"a": "b"}});
+        }),
+    ];
+    for (plural, change) in changes {
+        tell(2, async |world, _| {
+            world.seed.switch(|it| it.late_watches = true);
+            world.seed.store(|store, now| {
+                let key = store.objects(plural).next().unwrap().0.clone();
+                store.edit(&key, now, change);
+            });
+            world.shoot(0).cut(2);
+            world.pass(3 * MINUTE).await;
+            assert_eq!(replicas(world), UP);
+        });
+    }
+}
+
+/// Neither the Cluster nor the policy can be read past the watches: that delays nothing while these are up to date, and
+/// all while they are not.
+#[test]
+fn what_cannot_be_read_is_known_by_its_watch() {
+    for is_late in [false, true] {
+        tell(2, async |world, _| {
+            let is_read = move |call: &Call| {
+                let is_one = ["clusters", "probepolicies"].contains(&&*call.plural);
+                is_one && (is_late || call.verb != Verb::Watch)
+            };
+            let refused = Fate::Refuse(503, None);
+            world.seed.rule(Rule::always(refused, is_read));
+            world.seed.switch(|it| it.late_watches = is_late);
+            world.pass(3 * MINUTE).await;
+            world.shoot(0).cut(2);
+            world.pass(LEASE).await;
+            assert_eq!(replicas(world), if is_late { UP } else { DOWN });
+            world.seed.heal();
+            comes_to(world, DOWN).await;
+        });
+    }
+}
+
+#[test]
+fn an_api_server_that_was_away_is_no_outage() {
+    for how in [Death::Refuses, Death::AnswersNothing] {
+        tell(5, async |world, _| {
+            world.shoot(0).die(how);
+            world.pass(MINUTE).await;
+            world.shoot(0).revive();
+            world.pass(2 * MINUTE).await;
+            let calls = world.seed.calls();
+            let written: Vec<_> = calls.iter().filter(|it| is_write(&it.call)).collect();
+            assert!(written.is_empty(), "{written:?}");
+        });
+    }
+}
+
+#[test]
+fn an_outage_is_acted_on_before_a_node_is_marked() {
+    for is_restarted in [false, true] {
+        tell(2, async |world, operator| {
+            (0..2).for_each(|node| {
+                world
+                    .shoot(0)
+                    .kubelets()
+                    .step_node(node, 90 * SECOND, micros())
+            });
+            world.pass(MINUTE).await;
+            let begun = Instant::now();
+            world.shoot(0).cut(2);
+            if is_restarted {
+                operator.kill();
+                world.pass(LEASE / 4).await;
+                world.start(Role::Prober, Election::None);
+            }
+            comes_to(world, DOWN).await;
+            let limit = LEASE * 3 / 4 + Duration::from_secs(1);
+            assert!(begun.elapsed() <= limit, "{:?}", begun.elapsed());
+        });
+    }
+}
+
+#[test]
+fn an_outage_is_acted_on_neither_before_its_leases_expire_nor_long_after() {
+    tell(2, async |world, _| {
+        world.shoot(0).cut(2);
+        world
+            .shoot(0)
+            .kubelets()
+            .step_server(600 * SECOND, micros());
+        world.pass(LEASE / 2).await;
+        assert_eq!(replicas(world), UP);
+        comes_to(world, DOWN).await;
+    });
+    // What is due in a moment in which the operator is frozen.
+    tell(2, async |world, _| {
+        let [at_once, delayed] = [("0s", 0), ("25s", 1)].map(|(delay, place)| {
+            json!({
+                "ref": {"apiVersion": "apps/v1", "kind": "Deployment", "name": REPLICAS[place].0},
+                "scaleDown": {"initialDelay": delay},
+            })
+        });
+        world.put_policy(&json!({"mode": "Enforce", "dependentResourceInfos": [at_once, delayed]}));
+        world.pass(MINUTE).await;
+        world.shoot(0).cut(2);
+        comes_to(world, [0, UP[1], UP[2]]).await;
+        world.shoot(0).restore();
+        world.shoots.gate.shut();
+        advance(MINUTE).await;
+        world.pass(Duration::from_secs(3)).await;
+        world.shoots.gate.open();
+        comes_to(world, UP).await;
+        let calls = world.seed.calls();
+        assert!(
+            !calls
+                .iter()
+                .any(|it| is_write(&it.call) && it.call.name == REPLICAS[1].0)
+        );
+    });
+}
+
+#[test]
+fn a_silence_that_is_not_watched_all_the_time_is_not_proven() {
+    tell(2, async |world, _| {
+        world.shoot(0).cut(2);
+        for _ in 0..15 {
+            for read in [Read::Cached, Read::Consistent] {
+                let answer = Answer::Refused(500, None);
+                world
+                    .shoot(0)
+                    .behave(|it| _ = it.answers.insert(read, answer));
+            }
+            world.pass(LEASE / 10).await;
+            world.shoot(0).behave(|it| it.answers.clear());
+            world.pass(LEASE / 10).await;
+        }
+        assert_eq!(replicas(world), UP);
+    });
+}
+
+#[test]
+fn what_somebody_sets_between_a_read_and_a_write_stays() {
+    for at_restore in [false, true] {
+        tell(2, async |world, _| {
+            let name = REPLICAS[0].0;
+            let key = Key::new("deployments", &namespace(0), name);
+            let set_seven = || {
+                let key = key.clone();
+                let when = move |call: &Call| is_write(call) && call.name == name;
+                world.seed.interfere(1, when, move |store, now| {
+                    store.edit(&key, now, |it| it["spec"]["replicas"] = json!(7));
+                });
+            };
+            if !at_restore {
+                set_seven();
+            }
+            world.shoot(0).cut(2);
+            comes_to(world, DOWN).await;
+            if at_restore {
+                set_seven();
+            }
+            world.shoot(0).restore();
+            comes_to(world, [7, UP[1], UP[2]]).await;
+        });
+    }
+}
+
+#[test]
+fn what_is_to_be_ignored_is_not_scaled() {
+    tell(2, async |world, _| {
+        world.edit("deployments", &namespace(0), REPLICAS[0].0, |it| {
+            it["metadata"]["annotations"] = json!({IGNORE: "true"});
+        });
+        world.shoot(0).cut(2);
+        comes_to(world, [UP[0], 0, 0]).await;
+        world.pass(MINUTE).await;
+        assert_eq!(replicas(world), [UP[0], 0, 0]);
+    });
+}
+
+#[test]
+fn a_rehearsal_writes_to_no_dependent_whatever_becomes_of_the_policy() {
+    tell(2, async |world, operator| {
+        world.shoot(0).cut(2);
+        comes_to(world, DOWN).await;
+        operator.kill();
+        world.start(Role::Rehearsal, Election::None);
+        world.pass(MINUTE).await;
+        let key = Key::new("probepolicies", "", "shoots");
+        world.seed.store(|store, now| store.remove(&key, now));
+        world.shoot(0).restore();
+        world.pass(5 * MINUTE).await;
+        assert_eq!(replicas(world), DOWN);
+    });
+}
+
+#[test]
+fn what_an_operator_did_that_ended_is_told_by_the_next() {
+    tell(2, async |world, operator| {
+        let is_status = |call: &Call| call.plural == "clusterhealths" && call.verb.is_write();
+        world.seed.rule(Rule::always(Fate::LostBefore, is_status));
+        world.shoot(0).cut(2);
+        comes_to(world, DOWN).await;
+        operator.kill();
+        world.seed.heal();
+        world.start(Role::Prober, Election::None);
+        world.pass(2 * MINUTE).await;
+        let health = world.get("clusterhealths", "", &namespace(0));
+        assert_eq!(
+            health["status"]["lastAction"]["action"], "ScaledDown",
+            "{health}"
+        );
+    });
+}
+
+#[test]
+fn connections_that_are_dead_cost_one_request() {
+    in_virtual_time(async {
+        let clusters = 12;
+        let world = World::new(clusters, 1, LEASE);
+        world.put_policy(&json!({}));
+        world.start(Role::Prober, Election::None);
+        world.pass(3 * MINUTE).await;
+        let is_status = |call: &Call| call.plural == "clusterhealths" && call.verb.is_write();
+        world
+            .seed
+            .rule(Rule::once(Fate::DeadConnections, is_status));
+        world.put_policy(&json!({"suspend": true}));
+        let is_told = || {
+            let health = |cluster| world.get("clusterhealths", "", &namespace(cluster));
+            let told = (0..clusters).filter(|it| health(*it)["status"]["reason"] == "Suspended");
+            match told.count() {
+                told if told == clusters => Ok(()),
+                told => Err(format!("{told} of {clusters}")),
+            }
+        };
+        let begun = Instant::now();
+        world.until(3 * MINUTE, is_told).await.unwrap();
+        assert!(begun.elapsed() < MINUTE / 3, "{:?}", begun.elapsed());
+    });
+}
+
+#[test]
+fn a_healthy_cluster_costs_no_requests() {
+    tell(2, async |world, _| {
+        world.pass(5 * MINUTE).await;
+        world.seed.forget_calls();
+        world.pass(10 * MINUTE).await;
+        let mut asked = world.seed.calls();
+        asked.retain(|it| {
+            it.call.verb != Verb::Watch && it.call.plural != "selfsubjectaccessreviews"
+        });
+        let asked: Vec<String> = asked.iter().map(|it| it.call.brief()).collect();
+        assert!(asked.len() < 10, "{asked:#?}");
+    });
+}
