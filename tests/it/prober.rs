@@ -2,21 +2,19 @@
 
 mod checks;
 mod connections;
-mod flapping;
 mod fleet;
 mod flows;
 mod holds;
 mod kinds;
 mod letting_go;
 mod marks;
-mod max_protection;
 mod mishaps;
 mod nodes;
 mod observer;
 mod plan;
 mod reads;
+mod restores;
 mod rights;
 mod secrets;
 mod standby;
-mod turns;
 mod writes;

@@ -22,7 +22,7 @@ pub use self::{
     garden::{Garden, app, looping, put_namespace, put_pod, put_slice, weed_policy},
     openmetrics::Exposition,
     protection::{
-        DEPENDENTS, DOWN, LONG, RUNNING, annotations, assert_back, assert_kept, assert_released,
+        DEPENDENTS, DOWN, LONG, RUNNING, assert_back, assert_kept, assert_released,
         assert_restored, change_policy, change_shoot, deleting, deselect, first_write, is_marked,
         protected, scale_by_hand, truncate, undecodable,
     },
@@ -30,8 +30,8 @@ pub use self::{
     seed::{Call, Seed},
     shoot::{Read, ScriptedShoot},
     stage::{
-        EVER, Stage, delayed, deselected, doubt, healthy, info, new_protector, outage, protector,
-        selected, verdict,
+        EVER, Stage, delayed, deselected, doubt, healthy, info, new_protector, outage, selected,
+        verdict,
     },
     stall::{Case, Stalls, not_taken, one_pod},
     target::{Target, api, check, ended, exit, gone, head, http, names, once, runner, tls},

@@ -4,4 +4,3 @@ mod mishaps;
 mod rights;
 mod scale;
 mod windows;
-mod writer;

@@ -6,13 +6,12 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use crate::support::{Activity, Clock, Failure, Runs, Seed, condition, policy, run};
 use dependency_watchdog::{
     api::{
-        CheckResult, CheckRole, CheckStatus, CheckType, ClusterHealth, ClusterState, DependentRef,
-        FINALIZER, Mode, ProbePolicyStatus, Protection,
+        CheckResult, CheckRole, CheckStatus, CheckType, ClusterHealth, ClusterState, FINALIZER,
+        Mode, ProbePolicyStatus, Protection,
     },
     cluster::PolicyHold,
     observer::View,
     prober::{
-        debts::Problem,
         report::{ClusterReport, Finding, PolicyReport, Reporter},
         verdict::{Assessment, Doubt, Verdict},
     },
@@ -28,9 +27,6 @@ const LONG: Duration = Duration::from_secs(120);
 /// What is due at once has been written.
 const MOMENT: Duration = Duration::from_millis(5);
 const FINALIZER_WRITE: &str = "PATCH probepolicies/p";
-const POLICY_WRITE: &str = "PATCH probepolicies/status/p";
-/// A status that stays the same has been refreshed after this.
-const REFRESHED: Duration = Duration::from_secs(15 * 60);
 const SINCE: &str = "2026-01-02T03:04:05Z";
 
 /// What an earlier run has left: ClusterHealths, and statuses of policies.
@@ -119,15 +115,6 @@ impl Desk {
 
     fn policy_status(&self) -> Value {
         self.seed.get("probepolicies", "", "p").unwrap()["status"].clone()
-    }
-
-    /// Somebody deletes the policy and creates another of its name, of which the watch tells.
-    fn replace_policy(&self) {
-        self.seed.delete("probepolicies", "", "p");
-        let mut another = policy("p");
-        another["metadata"]["uid"] = json!("uid-another");
-        self.seed.put(&another);
-        self.policy(|it| it.uid = "uid-another".into());
     }
 
     fn finalizers(&self) -> Value {
@@ -221,29 +208,6 @@ fn protected() -> ClusterReport {
     }
 }
 
-/// Protected, but for a dependent that cannot be scaled.
-fn troubled(name: &str, message: &str) -> ClusterReport {
-    ClusterReport {
-        problems: vec![Problem {
-            dependent: DependentRef {
-                api_version: "apps/v1".to_owned(),
-                kind: "Deployment".to_owned(),
-                name: name.to_owned(),
-            },
-            reason: "ScalingFailed",
-            message: message.to_owned(),
-        }],
-        ..protected()
-    }
-}
-
-fn unread(message: &str) -> ClusterReport {
-    found(Finding::Unread {
-        reason: "KubeconfigInvalid",
-        message: message.to_owned(),
-    })
-}
-
 /// What an earlier run has left of `a` while it was protected.
 fn left_protected() -> Left {
     let health = json!({
@@ -288,38 +252,6 @@ async fn the_finalizer_comes_before_the_status_and_goes_when_all_is_restored() {
     assert_eq!(desk.count(FINALIZER_WRITE), 2);
 }
 
-/// The watch may tell late, or in between, of what was there before our own write.
-#[tokio::test]
-async fn a_watch_that_lags_causes_no_more_writes() {
-    let desk = Desk::healthy().await;
-    desk.tell(protected()).await;
-    for _ in 0..5 {
-        desk.policy(|it| it.generation += 1);
-        desk.clock.pass(Duration::from_secs(5)).await;
-    }
-    assert_eq!(desk.count(FINALIZER_WRITE), 1);
-    desk.policy(|it| it.held = true);
-    desk.tell(healthy()).await;
-    for _ in 0..5 {
-        desk.policy(|it| it.held = true);
-        desk.clock.pass(Duration::from_secs(5)).await;
-    }
-    assert_eq!(desk.count(FINALIZER_WRITE), 2);
-}
-
-#[tokio::test]
-async fn a_finalizer_that_somebody_takes_off_is_put_on_again() {
-    let desk = Desk::healthy().await;
-    desk.tell(protected()).await;
-    desk.policy(|it| it.held = true);
-    desk.seed.change("probepolicies", "", "p", |policy| {
-        policy["metadata"]["finalizers"] = json!([]);
-    });
-    desk.policy(|_| ());
-    desk.clock.pass(MOMENT).await;
-    assert_eq!(desk.finalizers(), json!([FINALIZER]));
-}
-
 #[test]
 fn a_finalizer_that_is_refused_is_tried_again() {
     let _runs = Runs::begin();
@@ -342,54 +274,6 @@ fn a_finalizer_that_is_refused_is_tried_again() {
     }
 }
 
-/// The answer is lost, and before the finalizer is looked at again all is as it was.
-#[test]
-fn a_finalizer_of_which_nobody_knows_is_written_as_it_is_needed() {
-    let _runs = Runs::begin();
-    for (first, second) in [(protected(), healthy()), (healthy(), protected())] {
-        run(async move {
-            let desk = Desk::healthy().await;
-            desk.tell(second.clone()).await;
-            desk.seed
-                .fail_committed(Failure::Status(504), (0, 1), |call| {
-                    call.brief() == FINALIZER_WRITE
-                });
-            desk.tell(first).await;
-            let held = second.protection != Protection::None;
-            desk.tell(second).await;
-            desk.clock.pass(Duration::from_secs(2)).await;
-            let mut expected = vec!["example.com/other"];
-            if held {
-                expected.insert(0, FINALIZER);
-            }
-            assert_eq!(desk.finalizers(), json!(expected));
-        });
-    }
-}
-
-/// Who applies an exported policy owns the finalizer too, and only that one can take it off.
-#[tokio::test]
-async fn a_finalizer_that_somebody_else_owns_too_is_tried_ever_more_seldom() {
-    let desk = Desk::healthy().await;
-    desk.seed.change("probepolicies", "", "p", |policy| {
-        policy["metadata"]["finalizers"] = json!([FINALIZER]);
-    });
-    desk.policy(|it| it.held = true);
-    desk.clock.pass(Duration::from_secs(60)).await;
-    assert_eq!(desk.finalizers(), json!([FINALIZER]));
-    assert_eq!(
-        desk.count(FINALIZER_WRITE),
-        6,
-        "after 0, 1, 3, 7, 15 and 31 s"
-    );
-    desk.seed.change("probepolicies", "", "p", |policy| {
-        policy["metadata"]["finalizers"] = json!([]);
-    });
-    desk.policy(|_| ());
-    desk.clock.pass(LONG).await;
-    assert_eq!(desk.count(FINALIZER_WRITE), 6);
-}
-
 #[tokio::test]
 async fn a_policy_that_is_gone_is_not_created_anew() {
     let desk = Desk::healthy().await;
@@ -406,16 +290,6 @@ async fn a_policy_that_is_gone_is_not_created_anew() {
     desk.policy(|it| it.uid = "uid-another".into());
     desk.clock.pass(MOMENT).await;
     assert_eq!(desk.finalizers(), json!([FINALIZER]));
-}
-
-/// The API server would refuse it.
-#[tokio::test]
-async fn nothing_is_put_on_a_policy_that_is_being_deleted() {
-    let desk = Desk::healthy().await;
-    desk.policy(|it| it.deleting = true);
-    desk.tell(protected()).await;
-    desk.clock.pass(LONG).await;
-    assert_eq!(desk.count(FINALIZER_WRITE), 0);
 }
 
 /// A successor that finds a policy being deleted does not let it go before it knows that there is
@@ -461,19 +335,6 @@ async fn a_policy_is_held_until_the_loops_have_looked() {
     assert_eq!(desk.seed.get("probepolicies", "", "p"), None);
 }
 
-/// What an earlier run has recorded counts until the loop reports in this one.
-#[tokio::test]
-async fn a_recorded_protection_holds_its_policy() {
-    let desk = Desk::new(left_protected());
-    desk.policy(|_| ());
-    desk.clock.pass(MOMENT).await;
-    assert_eq!(desk.finalizers(), json!([FINALIZER, "example.com/other"]));
-    // The Cluster was gone before, and the garbage collector takes the record.
-    desk.reporter.cluster_health(deleted("a"));
-    desk.clock.pass(MOMENT).await;
-    assert_eq!(desk.finalizers(), json!(["example.com/other"]));
-}
-
 #[tokio::test]
 async fn a_cluster_health_that_somebody_deletes_is_created_at_once() {
     let desk = Desk::healthy().await;
@@ -491,113 +352,6 @@ async fn a_cluster_health_that_somebody_deletes_is_created_at_once() {
     }
     let created = desk.count("PATCH clusterhealths/a");
     assert!((5..=11).contains(&created), "{created}");
-}
-
-/// A deletion that arrives while a write is under way may be newer than what is written.
-#[tokio::test]
-async fn a_deletion_during_a_write_is_not_lost() {
-    let desk = Desk::healthy().await;
-    let release = desk
-        .seed
-        .hold(|call| call.brief() == "PATCH clusterhealths/status/a");
-    desk.tell(protected()).await;
-    desk.seed.delete("clusterhealths", "", "a");
-    desk.reporter.cluster_health(deleted("a"));
-    desk.clock.pass(MOMENT).await;
-    release.send(()).unwrap();
-    desk.clock.pass(Duration::from_secs(2)).await;
-    assert_eq!(desk.health()["protection"], "ScalingDown");
-}
-
-/// Nor is one during the first write, when it is not known yet that there is a record.
-#[tokio::test]
-async fn a_deletion_during_the_first_write_is_not_lost() {
-    let desk = Desk::new(Left::default());
-    let release = desk
-        .seed
-        .hold(|call| call.brief() == "PATCH clusterhealths/status/a");
-    desk.tell(protected()).await;
-    desk.seed.delete("clusterhealths", "", "a");
-    desk.reporter.cluster_health(deleted("a"));
-    desk.clock.pass(MOMENT).await;
-    release.send(()).unwrap();
-    desk.clock.pass(Duration::from_secs(2)).await;
-    assert_eq!(desk.health()["protection"], "ScalingDown");
-}
-
-#[tokio::test]
-async fn a_cluster_that_is_let_go_during_a_write_leaves_no_record() {
-    let desk = Desk::healthy().await;
-    let release = desk
-        .seed
-        .hold(|call| call.brief() == "PATCH clusterhealths/status/a");
-    desk.tell(protected()).await;
-    desk.reporter.cluster_unselected(&"a".into());
-    desk.clock.pass(MOMENT).await;
-    release.send(()).unwrap();
-    desk.clock.pass(MOMENT).await;
-    assert_eq!(desk.seed.get("clusterhealths", "", "a"), None);
-}
-
-/// Nor one by somebody else, while it is not wanted any more but not deleted yet.
-#[tokio::test]
-async fn a_cluster_that_is_selected_again_gets_its_record_back() {
-    let desk = Desk::healthy().await;
-    let release = desk
-        .seed
-        .hold(|call| call.brief() == "PATCH clusterhealths/status/a");
-    desk.tell(protected()).await;
-    desk.reporter.cluster_unselected(&"a".into());
-    desk.seed.delete("clusterhealths", "", "a");
-    desk.reporter.cluster_health(deleted("a"));
-    desk.tell(protected()).await;
-    release.send(()).unwrap();
-    desk.clock.pass(Duration::from_secs(2)).await;
-    assert_eq!(desk.health()["protection"], "ScalingDown");
-}
-
-#[tokio::test]
-async fn a_cluster_health_has_recommended_labels_and_its_conditions_a_generation() {
-    let desk = Desk::healthy().await;
-    let health = desk.seed.get("clusterhealths", "", "a").unwrap();
-    let labels = json!({
-        "app.kubernetes.io/name": "dependency-watchdog",
-        "app.kubernetes.io/managed-by": "dependency-watchdog",
-    });
-    assert_eq!(health["metadata"]["labels"], labels);
-    let conditions = health["status"]["conditions"].as_array().unwrap();
-    assert_eq!(conditions.len(), 3);
-    for condition in conditions {
-        assert_eq!(condition["observedGeneration"], 1, "{condition}");
-    }
-}
-
-#[tokio::test]
-async fn a_cluster_that_is_created_anew_owns_its_record() {
-    let desk = Desk::healthy().await;
-    let anew = ClusterReport {
-        uid: "uid-anew".into(),
-        ..healthy()
-    };
-    desk.tell(anew).await;
-    let health = desk.seed.get("clusterhealths", "", "a").unwrap();
-    assert_eq!(health["metadata"]["ownerReferences"][0]["uid"], "uid-anew");
-}
-
-#[tokio::test]
-async fn a_second_problem_is_said_at_once() {
-    let desk = Desk::healthy().await;
-    for name in ["kcm", "mcm"] {
-        let message = &format!("{name}: cannot be scaled");
-        desk.tell(troubled(name, message)).await;
-        let status = desk.health();
-        for text in [
-            &status["message"],
-            &condition(&status, "Degraded")["message"],
-        ] {
-            assert!(text.as_str().unwrap().contains(message), "{text}");
-        }
-    }
 }
 
 #[tokio::test]
@@ -625,35 +379,6 @@ async fn healthy_probes_cause_no_writes() {
     })
     .await;
     assert_eq!(desk.health()["leases"]["expired"], 0);
-}
-
-/// Who corrects a kubeconfig sees the next mistake; words that alternate are not written all the
-/// time.
-#[test]
-fn another_failure_of_the_same_reason_is_said_once_a_minute() {
-    let _runs = Runs::begin();
-    run(other_words(unread));
-    run(other_words(|message| troubled("kcm", message)));
-}
-
-async fn other_words(says: impl Fn(&str) -> ClusterReport) {
-    let desk = Desk::healthy().await;
-    desk.tell(says("no server is named, attempt 1")).await;
-    desk.clock.pass(LONG).await;
-    desk.seed.forget_calls();
-    desk.tell(says("no server is named, attempt 2")).await;
-    assert_eq!(desk.seed.briefs(), Vec::<String>::new());
-    desk.tell(says("no user is named")).await;
-    let message = desk.health()["message"].to_string();
-    assert!(message.contains("no user is named"), "{message}");
-    desk.seed.forget_calls();
-    for round in 0..24 {
-        let words = ["no server is named", "no user is named"][round % 2];
-        desk.tell(says(words)).await;
-        desk.clock.pass(Duration::from_secs(5)).await;
-    }
-    let written = desk.count("PATCH clusterhealths/status/a");
-    assert!((1..=2).contains(&written), "{written}");
 }
 
 fn seen(state: ClusterState) -> ClusterReport {
@@ -698,29 +423,6 @@ fn checked(result: CheckResult, since: Option<i64>) -> ClusterReport {
     }
 }
 
-/// Who watches a cluster sees each step.
-#[tokio::test]
-async fn the_states_of_an_outage_are_said_one_by_one() {
-    let desk = Desk::healthy().await;
-    for state in [
-        ClusterState::Online,
-        ClusterState::Degraded,
-        ClusterState::Offline,
-        ClusterState::Connecting,
-        ClusterState::Online,
-    ] {
-        desk.tell(seen(state)).await;
-        let health = desk.health();
-        assert_eq!(health["state"], state.name());
-        assert_eq!(
-            health["stateMessage"],
-            format!("why it is {}", state.name())
-        );
-    }
-    desk.clock.pass(LONG).await;
-    assert_eq!(desk.count("PATCH clusterhealths/status/a"), 5);
-}
-
 /// A thousand clusters share a budget of a few writes a second.
 #[test]
 fn what_comes_and_goes_is_said_once_a_minute() {
@@ -752,113 +454,6 @@ fn what_comes_and_goes_is_said_once_a_minute() {
             assert_eq!(desk.health()["protection"], "ScalingDown");
         });
     }
-}
-
-/// Nor does a cluster that stays protected and is not reached at every other probe write each time that
-/// it is seen to be silent.
-#[tokio::test]
-async fn an_outage_that_is_seen_now_and_then_is_said_once_a_minute() {
-    let desk = Desk::healthy().await;
-    let minutes = 20;
-    for round in 0..minutes * 12 {
-        let report = match round % 2 {
-            0 => protected(),
-            _ => ClusterReport {
-                finding: unreachable().finding,
-                ..protected()
-            },
-        };
-        let outage = round % 2 == 0;
-        desk.tell(report).await;
-        if outage {
-            assert_eq!(desk.health()["reason"], "Outage");
-        }
-        desk.clock.pass(Duration::from_secs(5)).await;
-    }
-    // That it is not seen, some times at first and once a minute; that it is, after each of these.
-    let written = desk.count("PATCH clusterhealths/status/a");
-    assert!(
-        (2 * minutes..2 * (minutes + 14)).contains(&written),
-        "{written}"
-    );
-}
-
-/// What is written anyway uses up nothing of what may be written for a state alone.
-#[tokio::test]
-async fn a_state_that_comes_with_news_keeps_no_other_waiting() {
-    let desk = Desk::healthy().await;
-    for _ in 0..20 {
-        desk.tell(ClusterReport {
-            mode: Mode::DryRun,
-            ..seen(ClusterState::Degraded)
-        })
-        .await;
-        assert_eq!(desk.health()["state"], "DEGRADED");
-        desk.tell(seen(ClusterState::Pending)).await;
-    }
-    desk.tell(seen(ClusterState::Online)).await;
-    assert_eq!(desk.health()["state"], "ONLINE");
-}
-
-/// Before its checks have been run there is nothing new to say of them.
-#[tokio::test]
-async fn a_restart_alone_writes_no_results_of_checks() {
-    let mut desk = Desk::healthy().await;
-    desk.tell(checked(CheckResult::Passing, Some(1))).await;
-    let before = desk.health();
-    assert_eq!(before["checks"][0]["since"], "1970-01-01T00:00:01Z");
-    desk.restart(desk.left()).await;
-    desk.policy(|_| ());
-    desk.seed.forget_calls();
-    desk.tell(checked(CheckResult::Unknown, None)).await;
-    desk.tell(checked(CheckResult::Passing, Some(9))).await;
-    assert_eq!(desk.count("PATCH clusterhealths/status/a"), 0);
-    desk.tell(checked(CheckResult::Failing, Some(10))).await;
-    assert_eq!(desk.health()["checks"][0]["result"], "Failing");
-    assert_eq!(desk.health()["checks"][0]["since"], "1970-01-01T00:00:10Z");
-}
-
-#[tokio::test]
-async fn a_cluster_in_trouble_is_told_and_that_it_is_over() {
-    let desk = Desk::healthy().await;
-    for state in [
-        ClusterState::Online,
-        ClusterState::Unhealthy,
-        ClusterState::Online,
-    ] {
-        desk.tell(seen(state)).await;
-    }
-    // Two checks of one cluster are no repetition.
-    for check in ["a", "b", "a"] {
-        let message = format!("{check} would have failed");
-        let (name, check) = (Arc::from("a"), check.to_owned());
-        desk.reporter.exec_tolerated(&name, check, message);
-        desk.clock.pass(MOMENT).await;
-    }
-    let events = desk.seed.events();
-    let posted = events.iter().filter(|it| it.body["reason"] != json!(null));
-    let told: Vec<_> = posted
-        .map(|it| {
-            let body = &it.body;
-            let text = |field: &str| body[field].as_str().unwrap_or_default();
-            let related = body["related"]["fieldPath"].as_str().unwrap_or_default();
-            format!(
-                "{} {} {} {related}",
-                text("type"),
-                text("reason"),
-                text("note")
-            )
-        })
-        .collect();
-    assert_eq!(
-        told[..4],
-        [
-            "Warning Unhealthy why it is UNHEALTHY ",
-            "Normal Online why it is ONLINE ",
-            "Warning ExecTimeoutTolerated a would have failed spec.checks{a}",
-            "Warning ExecTimeoutTolerated b would have failed spec.checks{b}",
-        ]
-    );
 }
 
 /// The right to write it may be missing, or the definition refuse a value.
@@ -985,60 +580,6 @@ async fn clusters_that_fall_silent_at_once_are_told_on_their_policy() {
     assert_eq!(told(&desk), None);
 }
 
-/// The answer is lost, and before it is tried again all is as it was.
-#[tokio::test]
-async fn a_policy_status_whose_answer_was_lost_does_not_stay() {
-    let desk = Desk::healthy().await;
-    desk.seed
-        .fail_committed(Failure::Status(504), (0, 1), |call| {
-            call.brief() == POLICY_WRITE
-        });
-    desk.tell(protected()).await;
-    assert_eq!(desk.policy_status()["clusters"]["protected"], 1);
-    desk.tell(healthy()).await;
-    desk.clock.pass(Duration::from_secs(2)).await;
-    assert_eq!(desk.policy_status()["clusters"]["protected"], 0);
-    // What is known is not written again.
-    desk.clock.pass(LONG).await;
-    assert_eq!(desk.count(POLICY_WRITE), 2);
-}
-
-/// However often it is looked at without anything to say.
-#[tokio::test]
-async fn a_policy_status_that_somebody_cleared_comes_back() {
-    let desk = Desk::healthy().await;
-    let status = desk.policy_status();
-    desk.seed.change("probepolicies", "", "p", |policy| {
-        policy["status"] = json!({});
-    });
-    let round = Duration::from_secs(60);
-    for number in 0..REFRESHED.as_secs() / round.as_secs() {
-        desk.policy(|it| it.lost = BTreeMap::from([(number.to_string().into(), vec![])]));
-        desk.clock.pass(round).await;
-    }
-    assert_eq!(desk.policy_status(), status);
-    assert_eq!(desk.count(POLICY_WRITE), 1);
-}
-
-/// Its predecessor's may be carried out, and answered, at any time.
-#[tokio::test]
-async fn a_policy_that_is_created_anew_gets_a_status_of_its_own() {
-    let desk = Desk::new(Left::default());
-    let release = desk.seed.hold(|call| call.brief() == POLICY_WRITE);
-    desk.policy(|_| ());
-    desk.clock.pass(MOMENT).await;
-    desk.replace_policy();
-    desk.clock.pass(MOMENT).await;
-    let status = desk.policy_status();
-    assert_eq!(condition(&status, "Ready")["reason"], "Reconciling");
-    desk.seed.change("probepolicies", "", "p", |policy| {
-        policy["status"] = json!({"observedGeneration": 0});
-    });
-    release.send(()).unwrap();
-    desk.clock.pass(Duration::from_secs(6)).await;
-    assert_eq!(desk.policy_status(), status);
-}
-
 /// A tool that waits for the policy goes on. A cluster without a verdict in time is reported although
 /// nothing else happens.
 #[tokio::test]
@@ -1075,88 +616,4 @@ async fn a_new_cluster_does_not_make_its_policy_unready() {
         since,
         "it was ready all along"
     );
-}
-
-#[tokio::test]
-async fn a_finalizer_is_not_taken_for_that_of_a_predecessor() {
-    let desk = Desk::healthy().await;
-    let release = desk.seed.hold(|call| call.brief() == FINALIZER_WRITE);
-    desk.tell(protected()).await;
-    desk.seed.fail(Failure::Status(503), (0, 1), |call| {
-        call.brief() == FINALIZER_WRITE
-    });
-    desk.replace_policy();
-    desk.clock.pass(MOMENT).await;
-    release.send(()).unwrap();
-    desk.clock.pass(Duration::from_secs(2)).await;
-    assert_eq!(desk.finalizers(), json!([FINALIZER]));
-}
-
-/// News may be due without end, and somebody may have to look at something else.
-#[tokio::test]
-async fn events_wait_for_a_few_statuses_at_most() {
-    let desk = Desk::healthy().await;
-    let clusters: Vec<Arc<str>> = (0..40).map(|it| format!("c{it}").into()).collect();
-    for cluster in &clusters {
-        desk.reporter.cluster(cluster, healthy());
-    }
-    desk.clock.pass(MOMENT).await;
-    // More are due than are written at once, and each ends when it may.
-    let status = |call: &crate::support::Call| call.brief().starts_with("PATCH clusterhealths");
-    let held = clusters.iter().map(|_| desk.seed.hold(status));
-    let mut held: Vec<_> = held.collect();
-    for cluster in &clusters {
-        let report = ClusterReport {
-            mode: Mode::DryRun,
-            ..healthy()
-        };
-        desk.reporter.cluster(cluster, report);
-    }
-    desk.clock.pass(MOMENT).await;
-    for check in ["a", "b", "c"] {
-        let message = "it would have failed".to_owned();
-        let name = Arc::from("a");
-        desk.reporter
-            .exec_tolerated(&name, check.to_owned(), message);
-    }
-    desk.clock.pass(MOMENT).await;
-    assert_eq!(desk.seed.events().len(), 1);
-    for sent in 2..=3 {
-        for (ends, expected) in [(3, sent - 1), (1, sent)] {
-            for release in held.drain(..ends) {
-                release.send(()).unwrap();
-            }
-            desk.clock.pass(MOMENT).await;
-            assert_eq!(desk.seed.events().len(), expected);
-        }
-    }
-}
-
-/// States may come and go for as long as they like: somebody may have to look at something else.
-#[tokio::test]
-async fn events_do_not_wait_for_states() {
-    let desk = Desk::healthy().await;
-    let clusters: Vec<Arc<str>> = (0..40).map(|it| format!("c{it}").into()).collect();
-    for state in [ClusterState::Online, ClusterState::Degraded] {
-        let held: Vec<_> = match state {
-            // More are due than are written at once, and none of these ends.
-            ClusterState::Degraded => {
-                let status =
-                    |call: &crate::support::Call| call.brief().starts_with("PATCH clusterhealths");
-                (0..40).map(|_| desk.seed.hold(status)).collect()
-            }
-            _ => vec![],
-        };
-        for cluster in &clusters {
-            desk.reporter.cluster(cluster, seen(state));
-        }
-        desk.clock.pass(MOMENT).await;
-        if !held.is_empty() {
-            let message = "it would have failed".to_owned();
-            let (name, check) = (Arc::from("a"), "etcd".to_owned());
-            desk.reporter.exec_tolerated(&name, check, message);
-            desk.clock.pass(MOMENT).await;
-            assert_eq!(desk.seed.events().len(), 1);
-        }
-    }
 }

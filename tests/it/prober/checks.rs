@@ -1,22 +1,17 @@
 //! What checks do to a cluster, on a scripted seed and shoot: a Gate that does not pass holds a restore
 //! back, and nothing else is decided by a check.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU16, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicU16, Ordering},
 };
 
 use crate::support::{
-    DEPENDENTS, LONG, RUNNING, Target, World, assert_back, assert_kept, change_policy,
-    change_shoot, condition, deselect, gone, http, run, scale_by_hand,
+    LONG, RUNNING, Target, World, assert_back, assert_kept, change_policy, change_shoot, condition,
+    deselect, gone, http, run,
 };
-use dependency_watchdog::prober::plan::{MARK, RECORD};
 use serde_json::{Value, json};
 
-const SECOND: Duration = Duration::from_secs(1);
 /// The answer is the end of time.
 const NEVER: u16 = 0;
 
@@ -182,93 +177,6 @@ async fn a_gate_that_fails_in_the_middle_of_a_restore_holds_back_the_rest() {
     assert_back(&world);
 }
 
-/// Nothing is written while it fails; the delay goes on all the same.
-#[tokio::test]
-async fn a_gate_that_fails_does_not_begin_a_delay_anew() {
-    let (world, patient) = checked("Gate", 200).await;
-    change_policy(&world, "p", |policy| {
-        // ca, the first.
-        policy["spec"]["dependentResourceInfos"][2]["scaleUp"]["initialDelay"] = json!("30s");
-    });
-    world.reason("a", "Healthy").await;
-    world.shoot("a").silence(100);
-    world.protection("a", "Active").await;
-    world.shoot("a").renew();
-    world.reason("a", "Healthy").await;
-    world.seed.forget_calls();
-    let begin = world.clock.elapsed();
-    world.clock.pass(SECOND * 5).await;
-    patient.answers(500);
-    let holds = |status: &Value| condition(status, "Protecting")["reason"] == "HeldBack";
-    world.health_where("a", "its check fails", holds).await;
-    assert!(world.clock.elapsed() - begin < SECOND * 20);
-    patient.answers(200);
-    let written = || (world.replicas("a")[2] > 0).then(|| world.clock.elapsed());
-    let at = world.clock.until("ca is back", written).await;
-    let took = (at - begin).as_secs();
-    assert!((29..=31).contains(&took), "{took}");
-}
-
-#[tokio::test]
-async fn what_somebody_else_pays_is_seen_while_a_gate_fails() {
-    let (world, _patient) = protected(500).await;
-    world.shoot("a").renew();
-    assert_held_back(&world, "the Gate etcd fails").await;
-    for (name, replicas) in DEPENDENTS.into_iter().zip([1, 2, 3]) {
-        scale_by_hand(&world, name, replicas, true);
-    }
-    world.protection("a", "None").await;
-    assert_back(&world);
-}
-
-/// What nobody took need not be given back, and is not asked for again and again.
-#[tokio::test]
-async fn a_gate_that_fails_costs_a_healthy_cluster_nothing() {
-    let (world, _patient) = checked("Gate", 500).await;
-    world.reason("a", "Healthy").await;
-    // A write of an earlier process might still arrive at first.
-    world.clock.pass(LONG * 2).await;
-    world.seed.forget_calls();
-    world.clock.pass(LONG).await;
-    let is_watch = |call: &String| call.ends_with("(watch)");
-    assert!(world.seed.briefs().iter().all(is_watch));
-    let status = world.health("a");
-    assert_eq!(condition(&status, "Protecting")["reason"], "NotProtected");
-}
-
-/// The record may be gone; the mark tells that it is owed.
-#[tokio::test]
-async fn marks_are_found_although_a_gate_fails() {
-    let mut world = World::new(&["a"]).await;
-    let patient = Patient::new(&world, 500).await;
-    ask(&world, &[patient.check("Gate")]);
-    world.seed.change("deployments", "a", "mcm", |object| {
-        object["spec"]["replicas"] = json!(0);
-        object["metadata"]["annotations"] = json!({MARK: "", RECORD: "2"});
-    });
-    world.start();
-    let status = world.protection("a", "Active").await;
-    assert_eq!(status["dependents"][2]["owed"], true, "{status}");
-    world.clock.pass(LONG).await;
-    assert_eq!(world.replicas("a"), [1, 0, 3]);
-    patient.answers(200);
-    world.protection("a", "None").await;
-    assert_back(&world);
-}
-
-#[tokio::test]
-async fn a_suspended_policy_runs_no_checks() {
-    let (world, _patient) = protected(200).await;
-    change_policy(&world, "p", |policy| {
-        policy["spec"]["suspend"] = json!(true)
-    });
-    world.reason("a", "Suspended").await;
-    world.shoot("a").renew();
-    world.clock.pass(LONG).await;
-    assert_kept(&world);
-    assert_eq!(world.health("a")["checks"], Value::Null);
-}
-
 #[tokio::test]
 async fn a_cluster_that_is_let_go_waits_for_its_gate() {
     let (world, patient) = protected(500).await;
@@ -312,17 +220,4 @@ fn checks_keep_no_cluster_that_goes_to_sleep_or_loses_its_workers() {
             assert_back(&world);
         });
     }
-}
-
-/// What a check has come to is about the Cluster that was.
-#[tokio::test]
-async fn a_cluster_that_is_replaced_is_checked_anew() {
-    let (world, _patient) = protected(200).await;
-    let mut cluster = world.seed.get("clusters", "", "a").unwrap();
-    cluster["metadata"]["uid"] = json!("uid-anew");
-    world.seed.put(&cluster);
-    let begins = |status: &Value| status["checks"][0]["result"] == "Unknown";
-    world.health_where("a", "it is checked anew", begins).await;
-    world.clock.pass(LONG).await;
-    assert_kept(&world);
 }

@@ -3,9 +3,7 @@
 
 use std::time::Duration;
 
-use crate::support::{
-    Failure, INTERVAL, RUNNING, Read, World, assert_back, first_write, policy, run,
-};
+use crate::support::{Failure, Read, World, assert_back, first_write, policy, run};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// That of [`policy`].
@@ -48,86 +46,6 @@ async fn dies_in_an_outage(timeout: &str) {
     assert_eq!(world.shoot("a").connections(), 2, "{timeout}");
 }
 
-/// Nothing is wrong with the cluster, and nobody is told that anything were.
-#[tokio::test]
-async fn a_kept_connection_that_dies_without_a_word_is_no_news() {
-    let world = healthy("30s").await;
-    world.clock.settle().await;
-    let before = world.health("a");
-    world.shoot("a").mute();
-    for _ in 0..60 {
-        world.clock.pass(SECOND).await;
-        assert_eq!(world.health("a")["reason"], "Healthy");
-        assert_eq!(world.health("a")["state"], before["state"]);
-    }
-    assert_eq!(world.shoot("a").connections(), 2);
-    assert_eq!(world.shoot("a").count(Read::Version), 0);
-}
-
-/// One that is slow each time is asked once each time, over the connection that is kept.
-#[tokio::test]
-async fn a_server_that_is_slow_is_not_asked_twice() {
-    let world = healthy("30s").await;
-    let shoot = world.shoot("a");
-    shoot.slow(Read::Cached, 6 * SECOND);
-    world.more_reads("a", Read::Cached, 2).await;
-    world.clock.pass(7 * SECOND).await;
-    let settled = shoot.connections();
-    let (from, began) = (shoot.count(Read::Cached), world.clock.elapsed());
-    world.more_reads("a", Read::Cached, 4).await;
-    assert!(world.clock.elapsed() - began <= 4 * INTERVAL + SECOND);
-    assert_eq!(shoot.count(Read::Cached), from + 4);
-    assert_eq!(shoot.connections(), settled);
-    assert_eq!(world.health("a")["reason"], "Healthy");
-}
-
-/// What has taken too long for a kept connection has all the time at the next probe.
-#[tokio::test]
-async fn a_server_that_becomes_slow_fails_one_probe() {
-    let world = healthy("8s").await;
-    let shoot = world.shoot("a");
-    let from = shoot.count(Read::Cached);
-    shoot.slow(Read::Cached, 6 * SECOND);
-    world.reason("a", "Timeout").await;
-    assert_eq!(shoot.count(Read::Cached), from + 2);
-    world.reason("a", "Healthy").await;
-    assert_eq!(shoot.count(Read::Cached), from + 3);
-}
-
-/// The time of a probe is that of both tries.
-#[tokio::test]
-async fn a_dead_server_costs_the_timeout_of_a_probe() {
-    let world = healthy("8s").await;
-    let shoot = world.shoot("a");
-    let from = shoot.reads().len();
-    shoot.fail(Read::Cached, Failure::Hang);
-    shoot.fail(Read::Version, Failure::Hang);
-    let status = world.reason("a", "Timeout").await;
-    let reads = shoot.reads();
-    // The version is asked for when both tries are over. A handshake takes real time, in which the clock
-    // goes on.
-    let over = from
-        + reads[from..]
-            .iter()
-            .position(|it| it.1 == Read::Version)
-            .unwrap();
-    let tries = reads[from..over].iter();
-    let tries: Vec<_> = tries.filter(|it| it.1 == Read::Cached).collect();
-    assert_eq!(tries.len(), 2, "{tries:?}");
-    assert_ne!(tries[0].2, tries[1].2, "on a new connection");
-    let took = reads[over].0 - tries[0].0;
-    assert!(took <= 10 * SECOND, "{took:?}");
-    let message = status["message"].as_str().unwrap();
-    assert!(
-        message.contains("no whole answer within 8000 ms"),
-        "{message}"
-    );
-    // It is no other message after a try that had all the time.
-    world.more_reads("a", Read::Cached, 1).await;
-    world.clock.pass(9 * SECOND).await;
-    assert_eq!(world.health("a")["message"], message);
-}
-
 /// A refusal is an answer: the connection is as good as ever.
 #[test]
 fn a_refusal_costs_no_connection() {
@@ -157,22 +75,6 @@ async fn where_nobody_writes_another_connection_is_made() {
     world.reason("a", "Healthy").await;
     assert_eq!(world.shoot("a").connections(), 2);
     assert_back(&world);
-}
-
-/// Where nobody writes wherever it leads, not every read has a connection of its own.
-#[tokio::test]
-async fn where_nobody_writes_connections_are_few() {
-    let world = healthy("5s").await;
-    let shoot = world.shoot("a");
-    shoot.stand_still();
-    world.reason("a", "NoWrites").await;
-    let (reads, connections) = (shoot.count(Read::Consistent), shoot.connections());
-    world.clock.pass(60 * SECOND).await;
-    assert_eq!(world.health("a")["reason"], "NoWrites");
-    // One each 15 s, and the looks may have had one meanwhile.
-    assert!(shoot.count(Read::Consistent) - reads >= 18);
-    assert!((3..=5).contains(&(shoot.connections() - connections)));
-    assert_eq!(world.replicas("a"), RUNNING);
 }
 
 /// Nodes and Machines that take longer than kubelets take to renew put the proof off, but do not

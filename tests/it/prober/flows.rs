@@ -8,23 +8,15 @@ use crate::support::{
     outage, put_workload, run, selected, verdict,
 };
 use dependency_watchdog::{
-    api::{Action, ClusterHealthStatus, Protection},
+    api::{Action, Protection},
     prober::{
         plan::{Aim, IGNORE},
-        protector::Protector,
         scale::Scaler,
     },
     runtime::seed::{Budget, LEAST_QPS, Seed},
 };
-use futures::{future::BoxFuture, poll};
 use serde_json::json;
-use tokio::{
-    task::yield_now,
-    time::{Instant, sleep, timeout},
-};
-
-/// The least time that passes.
-const MOMENT: Duration = Duration::from_millis(1);
+use tokio::time::{Instant, timeout};
 
 /// It ended before it told anybody.
 #[test]
@@ -63,32 +55,6 @@ fn nothing_is_scaled_on_a_verdict_that_is_too_old() {
         outage(&mut stage.protector, 5, Duration::from_secs(15));
         stage.follow().await;
         assert_eq!(stage.written(), ["first", "second"]);
-        assert_eq!(stage.protector.machine().protection(), Protection::Active);
-    });
-}
-
-#[test]
-fn levels_ascend_and_within_one_all_goes_at_once() {
-    run(async {
-        let dependents = [
-            info("Deployment", "low-a", 0),
-            info("Deployment", "low-b", 0),
-            info("Deployment", "high", 7),
-        ];
-        let mut stage = Stage::new(&dependents);
-        stage.seed.follow("low-a", false);
-        stage.seed.follow("low-b", false);
-        stage.verdict(Aim::Protect);
-        // Both are written before either has had an effect; the next level waits for both.
-        for freed in ["low-a", "low-b"] {
-            stage.advance(Duration::from_secs(1)).await;
-            let mut written = stage.written();
-            written.sort();
-            assert_eq!(written, ["low-a", "low-b"]);
-            stage.seed.follow(freed, true);
-        }
-        stage.advance(Duration::from_secs(5)).await;
-        assert_eq!(stage.written()[2..], ["high"]);
         assert_eq!(stage.protector.machine().protection(), Protection::Active);
     });
 }
@@ -234,36 +200,6 @@ async fn late(aim: Aim) {
     stage.act(aim).await;
     assert_eq!(stage.problems(), []);
     assert_eq!(stage.entry("first").owed, aim == Aim::Protect);
-}
-
-/// The verdict that overtakes a flow is acted on as soon as that flow has ended.
-#[test]
-fn a_recovery_overtakes_a_scale_down_at_once() {
-    run(async {
-        let mut stage = Stage::new(&[
-            info("Deployment", "first", 0),
-            info("Deployment", "second", 1),
-        ]);
-        stage.seed.follow("first", false);
-        stage.verdict(Aim::Protect);
-        stage.advance(Duration::from_secs(1)).await;
-        assert_eq!(stage.written(), ["first"]);
-        stage.seed.follow("first", true);
-        let begin = Instant::now();
-        stage.verdict(Aim::Restore);
-        while stage.replicas("deployments", "first") == 0 {
-            stage.protector.progress().await;
-        }
-        assert!(begin.elapsed() < Duration::from_secs(1));
-        stage.follow().await;
-        stage.assert_up("deployments", "first", "overtaken");
-        assert_eq!(
-            stage.written(),
-            ["first", "first"],
-            "the other was never touched"
-        );
-        assert_eq!(stage.protector.machine().protection(), Protection::None);
-    });
 }
 
 /// Two clusters on one seed: that one of them hangs in a write costs the other nothing.
@@ -427,87 +363,4 @@ fn a_write_that_waits_for_its_turn_ends_with_its_evidence() {
         assert!(!stage.protector.machine().is_engaged());
         assert_eq!(stage.written(), Vec::<String>::new());
     });
-}
-
-/// A seed whose next turn is due soon.
-fn scarce(stage: &Stage) -> Seed {
-    let budget = Budget {
-        qps: 200.0,
-        burst: NonZeroU32::MIN,
-    };
-    Seed::new(stage.seed.unlimited().client().clone(), budget)
-}
-
-/// Stands first among those who are not urgent: none of them is served before this is dropped.
-async fn hold_up(seed: &Seed) -> BoxFuture<'static, ()> {
-    loop {
-        let seed = seed.clone();
-        let mut first: BoxFuture<'static, ()> = Box::pin(async move { seed.turn().await });
-        // A turn may have become due just now.
-        if poll!(&mut first).is_pending() {
-            return first;
-        }
-    }
-}
-
-/// What the seed sees next. All flows have asked for their turns before those who are not urgent are
-/// let go on.
-async fn next_asked(stage: &Stage, held_up: BoxFuture<'static, ()>) -> String {
-    for _ in 0..100 {
-        yield_now().await;
-    }
-    drop(held_up);
-    loop {
-        if let Some(call) = stage.seed.calls().first() {
-            return format!("{} in {}", call.brief(), call.namespace);
-        }
-        sleep(MOMENT).await;
-    }
-}
-
-/// The protector of another cluster, which has protected it before, or not, and acts on another verdict.
-fn acting(stage: &Stage, seed: &Seed, name: &str, aim: Aim, before: Protection) -> Protector {
-    let mut dependents = stage.protector.machine().debts().status();
-    for dependent in &mut dependents {
-        dependent.owed = before != Protection::None;
-    }
-    let known = ClusterHealthStatus {
-        protection: before,
-        dependents,
-        ..ClusterHealthStatus::default()
-    };
-    put_workload(&stage.seed, "Deployment", name, "first", 3);
-    let mut protector = new_protector(name, &Scaler::new(seed.clone()), Some(&known));
-    protector.learn(selected(&stage.settings));
-    verdict(&mut protector, aim);
-    protector
-}
-
-/// However many clusters are only looked at.
-#[test]
-fn whoever_takes_or_gives_back_goes_before_all_who_only_look() {
-    let _runs = Runs::begin();
-    for (aim, before) in [
-        (Aim::Protect, Protection::None),
-        (Aim::Protect, Protection::ScalingDown),
-        (Aim::Protect, Protection::Restoring),
-        (Aim::Restore, Protection::Active),
-    ] {
-        run(async move {
-            let stage = Stage::new(&[info("Deployment", "first", 0)]);
-            let seed = scarce(&stage);
-            let held_up = hold_up(&seed).await;
-            let looks = [
-                (Aim::Restore, Protection::None),
-                (Aim::Protect, Protection::Active),
-            ];
-            let _looking = looks.map(|(aim, before)| acting(&stage, &seed, "looks", aim, before));
-            let _acting = acting(&stage, &seed, "acts", aim, before);
-            assert_eq!(
-                next_asked(&stage, held_up).await,
-                "GET deployments/first in acts",
-                "{aim:?} {before:?}"
-            );
-        });
-    }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::support::{
     Call, Failure, INTERVAL, LONG, Read, Runs, World, assert_back, assert_kept, assert_released,
-    assert_restored, change_policy, change_shoot, condition, deleting, policy, protected,
-    put_workload, run, scale_by_hand, truncate,
+    assert_restored, change_policy, change_shoot, condition, deleting, protected, put_workload,
+    run, scale_by_hand, truncate,
 };
 use serde_json::{Value, json};
 
@@ -237,27 +237,6 @@ async fn the_marks_of_a_cluster_that_is_gone_are_removed() {
         0,
         "nobody keeps its record any more"
     );
-}
-
-/// Without any policy nobody can judge it: it waits, and says for what.
-#[tokio::test]
-async fn a_cluster_whose_policy_is_gone_waits_for_another() {
-    let mut world = protected().await;
-    world.stop().await;
-    world.seed.delete("probepolicies", "", "p");
-    world.start();
-    world.shoot("a").renew();
-    world.clock.pass(LONG).await;
-    assert_kept(&world);
-    let status = world.health("a");
-    assert_eq!(status["reason"], "Unselected");
-    let message = status["message"].as_str().unwrap();
-    assert!(message.contains("apply one that selects it"), "{message}");
-    let mut heir = policy("heir");
-    truncate(&mut heir);
-    world.seed.put(&heir);
-    world.protection("a", "None").await;
-    assert_back(&world);
 }
 
 /// The operator died before it had ever written a record, or another has set the mark.

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use crate::support::{
     Call, Failure, INTERVAL, LONG, RUNNING, Read, World, assert_back, change_policy, deselect,
-    protected, put_cluster,
 };
 use dependency_watchdog::prober::instruments::Instruments;
-use serde_json::{Value, json};
+use serde_json::json;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Of the Lease.
@@ -83,85 +82,6 @@ async fn an_outage_that_a_standby_has_watched_is_acted_on_when_it_leads() {
     world.shoot("a").renew();
     world.protection("a", "None").await;
     assert_back(&world);
-}
-
-/// It sees all that happens, whatever it would do about it as the leader.
-#[tokio::test]
-async fn a_standby_writes_nothing_whatever_happens() {
-    let mut world = protected().await;
-    world.stop().await;
-    give_lease(&world);
-    world.seed.forget_calls();
-    world.start_led();
-    let renew: &dyn Fn(&World) = &|world| world.shoot("a").renew();
-    let nothing: &dyn Fn(&World) = &|_| {};
-    for happens in [
-        nothing,
-        renew,
-        &|world| put_cluster(&world.seed, "b", &world.shoot("a").kubeconfig()),
-        &|world| world.shoot("a").silence(100),
-        &|world| change_policy(world, "p", deselect),
-        &|world| change_policy(world, "p", |it| it["spec"]["clusterSelector"] = Value::Null),
-        renew,
-        &|world| world.seed.delete("clusterhealths", "", "a"),
-        &|world| world.seed.ask_to_delete("probepolicies", "", "p"),
-        &|world| world.seed.delete("clusters", "", "a"),
-    ] {
-        happens(&world);
-        led_by_another(&world, LONG).await;
-    }
-    assert_reads_only(&world);
-    assert!(world.shoot("a").count(Read::Consistent) > 0);
-    // It can be stopped, and leaves the Lease alone.
-    world.stop().await;
-    assert_reads_only(&world);
-}
-
-/// What is owed is learnt from the seed when it leads, and given back.
-#[tokio::test]
-async fn what_another_has_taken_is_given_back_by_a_standby_that_leads() {
-    let mut world = protected().await;
-    world.stop().await;
-    give_lease(&world);
-    world.start_led();
-    led_by_another(&world, LONG).await;
-    world.shoot("a").renew();
-    // By its own word it was healthy for long, but nothing is given back on the word of a standby.
-    change_policy(&world, "p", |it| it["spec"]["successThreshold"] = json!(3));
-    led_by_another(&world, LONG).await;
-    world.seed.forget_calls();
-    let began = world.clock.elapsed();
-    let restores = || world.seed.calls().iter().any(is_scaled_down).then_some(());
-    world.clock.until("something is restored", restores).await;
-    let took = world.clock.elapsed() - began;
-    assert!(took >= LEASE - 5 * SECOND + INTERVAL, "{took:?}");
-    world.protection("a", "None").await;
-    assert_back(&world);
-}
-
-/// Nothing of a term is left in what it observes, nor in the next term.
-#[tokio::test]
-async fn a_leader_that_is_deposed_stands_by_and_leads_again() {
-    let mut world = World::new(&["a"]).await;
-    world.start_led();
-    world.reason("a", "Healthy").await;
-    world.seed.change("leases", "garden", "lease", |lease| {
-        lease["spec"]["holderIdentity"] = json!("another");
-        lease["spec"]["leaseTransitions"] = json!(1);
-    });
-    world.clock.pass(4 * SECOND).await;
-    world.seed.forget_calls();
-    world.shoot("a").silence(0);
-    led_by_another(&world, LONG).await;
-    assert_reads_only(&world);
-    assert_eq!(world.seed.watches("clusters"), 1);
-    let took = scaled_down(&world).await;
-    assert!(took <= LEASE + 3 * SECOND, "{took:?}");
-    world.protection("a", "Active").await;
-    world.shoot("a").renew();
-    world.protection("a", "None").await;
-    assert_back(&world);
-    world.stop().await;
 }
 
 /// It shows what it observes apart from what the leader does, by which alerts judge that one.

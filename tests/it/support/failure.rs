@@ -45,14 +45,6 @@ impl Failure {
         Self::WrongKind,
     ];
 
-    /// Whether the server may have carried out a write that failed like this.
-    pub fn is_ambiguous(self) -> bool {
-        matches!(
-            self,
-            Self::Reset | Self::Hang | Self::Truncated | Self::Html | Self::WrongKind
-        )
-    }
-
     /// The reply on a socket, in place of the good one. A refusal cannot be told by a server that
     /// listens: an orderly end comes closest.
     pub fn instead_of(self, good: Reply) -> Reply {

@@ -32,7 +32,7 @@ use super::{
         status, workload_status,
     },
     recording::Recording,
-    selector::{Labels, decode},
+    selector::Labels,
 };
 
 /// The resources that are served: plural, kind, group and version.
@@ -112,11 +112,6 @@ impl Call {
     /// Whether it follows changes.
     pub fn is_watch(&self) -> bool {
         self.query.contains("watch=true")
-    }
-
-    /// The label selector, without its escapes; empty if there is none.
-    pub fn labels(&self) -> String {
-        decode(self.parameter("labelSelector").unwrap_or_default())
     }
 
     /// The name that the field selector asks for, if there is one.
@@ -237,8 +232,6 @@ struct State {
     machines: Vec<&'static str>,
     /// Those of them that lack the scale subresource.
     without_scale: Vec<&'static str>,
-    /// The cache of lists of these kinds is older than all their objects.
-    outdated: BTreeSet<String>,
     /// The finalizers that each field manager has applied, and nobody else.
     finalizers: BTreeMap<(Key, String), BTreeSet<String>>,
 }
@@ -352,11 +345,6 @@ impl Seed {
         self.lock().without_scale = versions.to_vec();
     }
 
-    /// From now on lists of this kind that may come from a cache are empty.
-    pub fn outdate(&self, plural: &str) {
-        self.lock().outdated.insert(plural.to_owned());
-    }
-
     /// Deletes an object.
     pub fn delete(&self, plural: &str, namespace: &str, name: &str) {
         let key = (plural.to_owned(), namespace.to_owned(), name.to_owned());
@@ -373,15 +361,6 @@ impl Seed {
     pub fn get(&self, plural: &str, namespace: &str, name: &str) -> Option<Value> {
         let key = (plural.to_owned(), namespace.to_owned(), name.to_owned());
         self.lock().objects.get(&key).cloned()
-    }
-
-    /// What the objects of a resource have been like, one after the other, since the last
-    /// compaction.
-    pub fn versions(&self, plural: &str) -> Vec<Value> {
-        let state = self.lock();
-        let past = state.history.iter().filter(|past| past.key.0 == plural);
-        let object = |past: &Past| past.after.clone().or_else(|| past.before.clone());
-        past.filter_map(object).collect()
     }
 
     /// Changes an object, as somebody else would.
@@ -855,9 +834,6 @@ impl State {
         let interest = Interest::of(call, plural);
         let items = self.objects.iter();
         let items = items.filter(|(key, object)| interest.in_object(key, object));
-        let cached = call.parameter("resourceVersion") == Some("0");
-        let outdated = cached && self.outdated.contains(plural);
-        let items = items.filter(|_| !outdated);
         let items = items.map(|(_, object)| match call.only_metadata {
             true => json!({
                 "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",

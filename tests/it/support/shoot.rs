@@ -41,17 +41,11 @@ struct State {
     nodes: usize,
     /// The second of the last renewal; `None` while they are renewed.
     silent_since: Option<i64>,
-    /// The same of the first node alone.
-    first_silent_since: Option<i64>,
-    /// There is one more lease, without a Node.
-    joined: bool,
     failures: BTreeMap<Read, Failure>,
     /// How long the answers take.
     slow: BTreeMap<Read, Duration>,
     /// The conditions of a node that are true, if they are not that it is ready.
     conditions: BTreeMap<usize, Vec<String>>,
-    /// The checks of its own that fail.
-    unready: Vec<String>,
     /// The token that is accepted; any is, if `None`.
     token: Option<String>,
     /// On connections up to this one nothing is answered any more.
@@ -74,12 +68,9 @@ impl ScriptedShoot {
             begin: Instant::now(),
             nodes,
             silent_since: None,
-            first_silent_since: None,
-            joined: false,
             failures: BTreeMap::new(),
             slow: BTreeMap::new(),
             conditions: BTreeMap::new(),
-            unready: Vec::new(),
             token: None,
             mute: 0,
             stands_still: (0, 0),
@@ -134,27 +125,10 @@ impl ScriptedShoot {
         state.stands_still = (self.connections(), state.now());
     }
 
-    /// The same of all connections.
-    pub fn stand_still(&self) {
-        let mut state = self.lock();
-        state.stands_still = (usize::MAX, state.now());
-    }
-
     /// The kubelets have been silent for that many seconds.
     pub fn silence(&self, seconds: i64) {
         let mut state = self.lock();
         state.silent_since = Some(state.now() - seconds);
-    }
-
-    /// The first kubelet falls silent.
-    pub fn silence_first(&self) {
-        let mut state = self.lock();
-        state.first_silent_since = Some(state.now());
-    }
-
-    /// A lease comes whose Node there is not.
-    pub fn join(&self) {
-        self.lock().joined = true;
     }
 
     /// The kubelets are heard again.
@@ -176,11 +150,6 @@ impl ScriptedShoot {
     pub fn conditions(&self, node: usize, conditions: &[&str]) {
         let conditions = conditions.iter().map(|it| (*it).to_owned()).collect();
         self.lock().conditions.insert(node, conditions);
-    }
-
-    /// It says that it is not ready, since these checks of its own fail.
-    pub fn unready(&self, checks: &[&str]) {
-        self.lock().unready = checks.iter().map(|it| (*it).to_owned()).collect();
     }
 
     /// Reads of this sort do not fail any more.
@@ -248,7 +217,7 @@ impl State {
             .timestamp_to_rfc9110_string(&Timestamp::from_second(second).unwrap())
             .unwrap();
         let good = match read {
-            Read::Ready => self.readyz(),
+            Read::Ready => Reply::body(200, "text/plain", "ok"),
             _ => Reply::json(200, &good),
         };
         let good = match self.slow.get(&read) {
@@ -264,15 +233,11 @@ impl State {
     }
 
     fn leases(&self, now: i64) -> Value {
-        let renewed = |since: Option<i64>| match since {
+        let renewed = match self.silent_since {
             Some(second) if second <= now => second,
             _ => now - now % RENEWAL,
         };
         let lease = |index| {
-            let renewed = renewed(match index {
-                0 => self.first_silent_since.or(self.silent_since),
-                _ => self.silent_since,
-            });
             let time = Timestamp::from_second(EPOCH + renewed).unwrap().to_string();
             json!({
                 "metadata": {
@@ -286,9 +251,7 @@ impl State {
                 "spec": {"leaseDurationSeconds": 40, "renewTime": time},
             })
         };
-        let leases = (0..self.nodes + usize::from(self.joined))
-            .map(lease)
-            .collect();
+        let leases = (0..self.nodes).map(lease).collect();
         list("LeaseList", "coordination.k8s.io/v1", leases, now)
     }
 
@@ -304,19 +267,6 @@ impl State {
             })
         };
         list("NodeList", "v1", (0..self.nodes).map(node).collect(), now)
-    }
-
-    fn readyz(&self) -> Reply {
-        if self.unready.is_empty() {
-            return Reply::body(200, "text/plain", "ok");
-        }
-        let failed = self.unready.iter();
-        let failed = failed.map(|check| format!("[-]{check} failed: reason withheld\n"));
-        let said = format!(
-            "[+]ping ok\n{}readyz check failed\n",
-            failed.collect::<String>()
-        );
-        Reply::body(500, "text/plain", said)
     }
 }
 

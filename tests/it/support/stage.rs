@@ -116,17 +116,6 @@ impl Stage {
         machine.protection() == Protection::None && machine.is_engaged()
     }
 
-    /// Lets the flow go on until the seed has seen such a request, which it does not answer yet.
-    pub async fn until_asked(&mut self, what: &str) {
-        while !self.seed.briefs().iter().any(|call| call == what) {
-            tokio::select! {
-                biased;
-                () = self.protector.progress() => {}
-                () = tokio::task::yield_now() => {}
-            }
-        }
-    }
-
     pub fn object(&self, resource: &str, name: &str) -> Value {
         self.seed.get(resource, "a", name).unwrap()
     }
@@ -180,15 +169,6 @@ impl Stage {
         assert_eq!(annotations[MARK], kept(""), "{case}");
         assert_eq!(annotations[RECORD], kept("3"), "{case}");
         assert!(!entry.owed, "{case}");
-    }
-
-    /// Follows the flow until there is a problem, or the dependents are down.
-    pub async fn until_settled(&mut self) {
-        while self.problems().is_empty()
-            && self.protector.machine().protection() != Protection::Active
-        {
-            self.protector.progress().await;
-        }
     }
 
     /// Follows the flow for that long.

@@ -1,16 +1,13 @@
 //! Rights to pods that a recovery calls for, asked for ahead on a scripted seed: what is told, of
 //! what, and when.
 
-use crate::support::{Call, Failure, Garden, condition, put_pod, put_slice, run, weed_policy};
-use serde_json::{Value, json};
+use crate::support::{Call, Failure, Garden, condition, put_slice, run, weed_policy};
+use serde_json::Value;
 
 /// Longer than a policy's status waits to be written, in seconds.
 const WRITTEN: u64 = 10;
 /// Longer than a right stays missing in the status that has been granted.
 const SOON: u64 = 3 * 60;
-/// Longer than a right goes unnoticed that is not granted any more.
-const AGAIN: u64 = 16 * 60;
-
 fn is_review(call: &Call) -> bool {
     call.resource == "selfsubjectaccessreviews"
 }
@@ -86,96 +83,6 @@ fn what_is_missing_is_told_on_the_policy() {
             }
         });
     }
-}
-
-#[tokio::test]
-async fn it_is_asked_for_pods_in_all_namespaces() {
-    let garden = without(|_| false).await;
-    let expected = ["list", "watch", "delete"]
-        .map(|verb| json!({"verb": verb, "group": "", "resource": "pods"}));
-    assert_eq!(asked(&garden), expected);
-}
-
-/// The seed lets it do what it has denied.
-#[tokio::test]
-async fn nothing_is_withheld() {
-    let garden = without(|_| true).await;
-    assert_eq!(degraded(&garden).0, "RightsMissing");
-    put_slice(&garden.seed, "a", "etcd", true);
-    put_pod(&garden.seed, "a", "api-1", "api", true);
-    garden.gone("api-1").await;
-}
-
-#[tokio::test]
-async fn it_is_asked_again_now_and_then() {
-    let garden = without(|_| false).await;
-    assert_eq!(asked(&garden).len(), 3);
-    garden.pass(AGAIN).await;
-    assert_eq!(asked(&garden).len(), 6);
-    garden.seed.deny(delete);
-    garden.pass(AGAIN).await;
-    assert_eq!(degraded(&garden).0, "RightsMissing");
-    garden.seed.deny(|_| false);
-    garden.pass(SOON).await;
-    assert_eq!(degraded(&garden).0, "AsExpected");
-    assert_eq!(told(&garden), ["RightsMissing", "RightsSuffice"]);
-}
-
-#[tokio::test]
-async fn it_is_asked_anew_when_a_policy_changes_or_comes() {
-    let garden = without(delete).await;
-    garden.seed.deny(|_| false);
-    garden.change_policy(|policy| policy["spec"]["watchDuration"] = json!("2m"));
-    garden.pass(WRITTEN).await;
-    assert_eq!(degraded(&garden).0, "AsExpected");
-
-    garden.seed.deny(delete);
-    garden.seed.put(&weed_policy("q", "other", "api"));
-    garden.pass(WRITTEN).await;
-    // Whatever policy it was asked for.
-    assert_eq!(degraded(&garden).0, "RightsMissing");
-}
-
-#[tokio::test]
-async fn it_is_not_asked_without_a_policy_in_force() {
-    let mut garden = Garden::new(&["a"]);
-    garden.seed.deny(delete);
-    garden.start();
-    garden.pass(AGAIN).await;
-    let mut policy = weed_policy("p", "etcd", "api");
-    policy["spec"]["suspend"] = json!(true);
-    garden.seed.put(&policy);
-    garden.pass(AGAIN).await;
-    assert_eq!(degraded(&garden).0, "AsExpected");
-    assert_eq!(asked(&garden), Vec::<Value>::new());
-
-    garden.change_policy(|policy| policy["spec"]["suspend"] = json!(false));
-    garden.pass(WRITTEN).await;
-    assert_eq!(degraded(&garden).0, "RightsMissing");
-    garden.seed.delete("weedpolicies", "", "p");
-    garden.pass(WRITTEN).await;
-    garden.seed.forget_calls();
-    garden.pass(AGAIN).await;
-    assert_eq!(asked(&garden), Vec::<Value>::new());
-}
-
-#[tokio::test]
-async fn a_restart_tells_it_no_second_time() {
-    let mut garden = without(delete).await;
-    let before = degraded(&garden);
-    assert_eq!(before.0, "RightsMissing");
-    garden.stop().await;
-    garden.seed.forget_calls();
-    // What an earlier run has found stands until there is an answer, and then too.
-    garden.seed.fail(Failure::Hang, (0, usize::MAX), is_review);
-    garden.start();
-    garden.pass(SOON).await;
-    assert!(!asked(&garden).is_empty());
-    assert_eq!(degraded(&garden), before);
-    garden.seed.heal();
-    garden.pass(SOON).await;
-    assert_eq!(degraded(&garden), before);
-    assert_eq!(told(&garden), Vec::<String>::new());
 }
 
 #[test]

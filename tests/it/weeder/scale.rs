@@ -2,9 +2,8 @@
 
 use std::{collections::BTreeMap, num::NonZeroU32};
 
-use crate::support::{Call, Failure, Garden, app, put_pod, put_slice, weed_policy};
+use crate::support::{Call, Failure, Garden, put_pod, put_slice, weed_policy};
 use dependency_watchdog::runtime::seed::{Budget, Seed};
-use serde_json::json;
 
 const NAMESPACES: usize = 1_000;
 
@@ -30,20 +29,6 @@ async fn all_watched(garden: &Garden) {
             status["services"]["watched"] == NAMESPACES
         })
         .await;
-}
-
-#[tokio::test]
-async fn without_a_recovery_no_pod_is_watched() {
-    let mut garden = garden(false);
-    garden.start();
-    all_watched(&garden).await;
-    garden.seed.forget_calls();
-    garden.pass(240).await;
-    assert_eq!(garden.pod_reads().len(), 0);
-    // Nor is anything else asked for, but to go on with the three watches once a minute.
-    let calls = garden.seed.calls();
-    assert!(calls.iter().all(Call::is_watch), "{calls:?}");
-    assert!(calls.len() <= 3 * 4, "{}", calls.len());
 }
 
 #[tokio::test]
@@ -73,21 +58,6 @@ async fn a_recovery_of_the_whole_seed_takes_a_few_watches() {
     // It ends with the windows.
     garden.pass(60).await;
     assert_eq!(garden.seed.watches("pods"), 0);
-}
-
-/// Each selector has its own watch, and no more.
-#[tokio::test]
-async fn each_selector_is_served_by_one_watch() {
-    let mut garden = garden(true);
-    garden.change_policy(|policy| {
-        policy["spec"]["servicesAndDependantSelectors"] =
-            json!({"etcd": {"podSelectors": [app("api"), app("web")]}});
-    });
-    garden.start();
-    all_watched(&garden).await;
-    garden.pass(5).await;
-    assert_eq!(garden.seed.watches("pods"), 2);
-    assert_eq!(garden.deletions().len(), NAMESPACES);
 }
 
 #[tokio::test]

@@ -1,8 +1,6 @@
 //! The whole weeder against a scripted seed: which pods are deleted, and when.
 
-use crate::support::{
-    Garden, app, condition, looping, put_namespace, put_pod, put_slice, weed_policy,
-};
+use crate::support::{Garden, app, condition, looping, put_pod, put_slice, weed_policy};
 use dependency_watchdog::weeder::slice::CHANGED_ANNOTATION;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
@@ -85,108 +83,6 @@ async fn a_service_that_nothing_says_became_ready_just_before_the_start_opens_no
     garden.pass(5).await;
     put_slice(&garden.seed, "a", "etcd", true);
     garden.gone("api-1").await;
-}
-
-#[tokio::test]
-async fn a_pod_that_starts_to_loop_in_the_window_is_deleted() {
-    let garden = Garden::unready().await;
-    put_pod(&garden.seed, "a", "api-1", "api", false);
-    put_pod(&garden.seed, "a", "api-2", "api", false);
-    put_slice(&garden.seed, "a", "etcd", true);
-    garden.pass(50).await;
-    assert!(garden.has("api-1"));
-    garden.seed.change("pods", "a", "api-1", looping);
-    garden.gone("api-1").await;
-    // An init container can loop as well.
-    garden.seed.change("pods", "a", "api-2", |pod| {
-        pod["status"]["initContainerStatuses"] = json!([{
-            "name": "init", "state": {"waiting": {"reason": "CrashLoopBackOff"}},
-        }]);
-    });
-    garden.gone("api-2").await;
-    assert_eq!(garden.deletions().len(), 2);
-}
-
-#[tokio::test]
-async fn a_pod_that_loops_after_the_window_is_kept() {
-    let garden = Garden::recovered().await;
-    put_pod(&garden.seed, "a", "api-1", "api", false);
-    garden.pass(61).await;
-    assert_eq!(garden.status()["openWindows"], 0);
-    assert_eq!(garden.seed.watches("pods"), 0);
-    garden.seed.change("pods", "a", "api-1", looping);
-    garden.pass(300).await;
-    assert!(garden.has("api-1"));
-    assert_eq!(garden.deletions().len(), 0);
-}
-
-#[tokio::test]
-async fn while_the_service_is_not_ready_nothing_happens() {
-    let garden = Garden::unready().await;
-    put_pod(&garden.seed, "a", "api-1", "api", true);
-    garden.pass(300).await;
-    assert!(garden.has("api-1"));
-    assert_eq!(garden.pod_reads().len(), 0);
-    // Nor if it is taken away altogether, or back without an endpoint.
-    garden.seed.delete("endpointslices", "a", "etcd-1");
-    garden.pass(5).await;
-    put_slice(&garden.seed, "a", "etcd", false);
-    garden.pass(300).await;
-    assert_eq!(garden.pod_reads().len(), 0);
-}
-
-#[tokio::test]
-async fn the_seed_selects_the_pods_and_the_slices() {
-    let garden = found_ready(|garden| {
-        for (name, label) in [("api-1", "api"), ("web-1", "web")] {
-            put_pod(&garden.seed, "a", name, label, true);
-        }
-        put_namespace(&garden.seed, "b");
-        put_pod(&garden.seed, "b", "api-1", "api", true);
-        put_slice(&garden.seed, "b", "web", true);
-    })
-    .await;
-    garden.gone("api-1").await;
-    garden.pass(30).await;
-    assert!(garden.has("web-1"));
-    assert!(garden.seed.get("pods", "b", "api-1").is_some());
-    for read in garden.pod_reads() {
-        assert_eq!(read.labels(), "app=api");
-        assert_eq!(read.namespace, "a");
-    }
-    let calls = garden.seed.calls();
-    let slices = calls
-        .iter()
-        .filter(|call| call.resource == "endpointslices");
-    for read in slices {
-        assert_eq!(read.labels(), "kubernetes.io/service-name in (etcd)");
-    }
-    let namespaces = calls.iter().filter(|call| call.resource == "namespaces");
-    assert!(namespaces.clone().count() > 0);
-    for read in namespaces {
-        assert!(read.only_metadata, "{read:?}");
-    }
-}
-
-#[tokio::test]
-async fn when_the_service_is_ready_again_the_clock_starts_anew() {
-    let garden = Garden::recovered().await;
-    garden.pass(40).await;
-    put_slice(&garden.seed, "a", "etcd", false);
-    garden
-        .status_where("it closes early", |status| status["openWindows"] == 0)
-        .await;
-    put_pod(&garden.seed, "a", "api-1", "api", true);
-    garden.pass(10).await;
-    assert!(garden.has("api-1"));
-    put_slice(&garden.seed, "a", "etcd", true);
-    garden.gone("api-1").await;
-    // A minute from the second recovery, not from the first.
-    garden.pass(50).await;
-    put_pod(&garden.seed, "a", "api-2", "api", true);
-    garden.gone("api-2").await;
-    garden.pass(15).await;
-    assert_eq!(garden.status()["openWindows"], 0);
 }
 
 #[tokio::test]
@@ -306,28 +202,6 @@ async fn with_the_flag_dry_run_every_policy_is_only_told() {
     garden.gone("api-1").await;
 }
 
-#[tokio::test]
-async fn two_policies_delete_a_pod_once() {
-    let garden = Garden::unready().await;
-    garden.seed.put(&weed_policy("q", "etcd", "api"));
-    garden.pass(5).await;
-    put_pod(&garden.seed, "a", "api-1", "api", true);
-    // It takes its time to end.
-    garden.seed.change("pods", "a", "api-1", |pod| {
-        pod["metadata"]["finalizers"] = json!(["hold"]);
-    });
-    put_slice(&garden.seed, "a", "etcd", true);
-    garden.pass(30).await;
-    assert_eq!(garden.deletions().len(), 1);
-    // Both ask for the same pods: one watch serves them.
-    assert_eq!(garden.seed.watches("pods"), 1);
-    let weeded = |name: &str| {
-        let policy = garden.seed.get("weedpolicies", "", name).unwrap();
-        policy["status"]["weeded"].as_i64().unwrap()
-    };
-    assert_eq!(weeded("p") + weeded("q"), 1);
-}
-
 #[test]
 fn a_policy_that_is_taken_away_stops_at_once() {
     type Withdraw = fn(&Garden);
@@ -371,80 +245,6 @@ fn a_policy_that_is_taken_away_stops_at_once() {
     }
 }
 
-#[test]
-fn a_policy_that_comes_finds_services_ready() {
-    type Come = fn(&Garden);
-    let ways: [(&str, Come, Come); 4] = [
-        (
-            "new",
-            |it| it.seed.delete("weedpolicies", "", "p"),
-            |it| {
-                it.seed.put(&weed_policy("p", "etcd", "api"));
-            },
-        ),
-        (
-            "resumed",
-            |it| it.change_policy(|policy| policy["spec"]["suspend"] = json!(true)),
-            |it| it.change_policy(|policy| policy["spec"]["suspend"] = json!(false)),
-        ),
-        (
-            "another namespace",
-            |it| {
-                it.change_policy(|policy| {
-                    policy["spec"]["namespaceSelector"] = json!({"matchLabels": {"name": "b"}});
-                });
-            },
-            |it| {
-                it.seed.change("namespaces", "", "a", |namespace| {
-                    namespace["metadata"]["labels"]["name"] = json!("b");
-                });
-            },
-        ),
-        (
-            "another service",
-            |it| {
-                it.change_policy(|policy| {
-                    policy["spec"]["servicesAndDependantSelectors"] =
-                        json!({"web": {"podSelectors": [app("api")]}});
-                });
-            },
-            |it| {
-                it.change_policy(|policy| {
-                    policy["spec"]["servicesAndDependantSelectors"]["etcd"] =
-                        json!({"podSelectors": [app("api")]});
-                });
-            },
-        ),
-    ];
-    for (way, before, come) in ways {
-        crate::support::run(async move {
-            let mut garden = Garden::new(&["a"]);
-            garden.seed.put(&weed_policy("p", "etcd", "api"));
-            put_slice(&garden.seed, "a", "etcd", true);
-            put_pod(&garden.seed, "a", "api-1", "api", true);
-            before(&garden);
-            garden.start();
-            garden.pass(30).await;
-            assert!(garden.has("api-1"), "{way}");
-            come(&garden);
-            garden.gone("api-1").await;
-        });
-    }
-}
-
-#[tokio::test]
-async fn a_change_of_the_duration_counts_for_open_windows() {
-    let garden = Garden::recovered().await;
-    garden.change_policy(|policy| policy["spec"]["watchDuration"] = json!("10m"));
-    garden.pass(300).await;
-    put_pod(&garden.seed, "a", "api-1", "api", true);
-    garden.gone("api-1").await;
-    garden.change_policy(|policy| policy["spec"]["watchDuration"] = json!("1m"));
-    garden
-        .status_where("it closes", |status| status["openWindows"] == 0)
-        .await;
-}
-
 #[tokio::test]
 async fn an_unreadable_policy_is_invalid_and_keeps_no_other_from_its_work() {
     let garden = Garden::unready().await;
@@ -457,62 +257,4 @@ async fn an_unreadable_policy_is_invalid_and_keeps_no_other_from_its_work() {
     put_pod(&garden.seed, "a", "api-1", "api", true);
     put_slice(&garden.seed, "a", "etcd", true);
     garden.gone("api-1").await;
-}
-
-#[tokio::test]
-async fn what_was_weeded_is_counted_on_after_a_restart() {
-    let mut garden = found_ready(|it| put_pod(&it.seed, "a", "api-1", "api", true)).await;
-    garden
-        .status_where("it is told", |status| status["weeded"] == 1)
-        .await;
-    garden.stop().await;
-    put_pod(&garden.seed, "a", "api-2", "api", true);
-    garden.start();
-    let status = garden
-        .status_where("it is told", |status| status["weeded"] == 2)
-        .await;
-    let pods = [
-        &status["lastWeeds"][0]["pod"],
-        &status["lastWeeds"][1]["pod"],
-    ];
-    assert_eq!(pods, ["api-2", "api-1"]);
-}
-
-/// A newer operator, or an older one, may understand it.
-#[tokio::test]
-async fn what_was_weeded_stays_although_the_policy_cannot_be_read_any_more() {
-    let mut garden = found_ready(|it| put_pod(&it.seed, "a", "api-1", "api", true)).await;
-    garden
-        .status_where("it is told", |status| status["weeded"] == 1)
-        .await;
-    garden.stop().await;
-    let last = garden.status()["lastWeeds"].clone();
-    assert_eq!(last[0]["pod"], "api-1");
-    garden.change_policy(|policy| policy["spec"]["watchDuration"] = json!(5));
-    garden.start();
-    let invalid = |status: &Value| condition(status, "Ready")["reason"] == "Invalid";
-    let status = garden.status_where("that it is not obeyed", invalid).await;
-    assert_eq!(
-        (&status["weeded"], &status["lastWeeds"]),
-        (&json!(1), &last)
-    );
-    put_pod(&garden.seed, "a", "api-2", "api", true);
-    garden.change_policy(|policy| policy["spec"]["watchDuration"] = json!("1m"));
-    garden
-        .status_where("it is counted on", |status| status["weeded"] == 2)
-        .await;
-}
-
-/// Who takes over finds the service ready, whoever saw it recover.
-#[tokio::test]
-async fn a_weeder_that_is_stopped_leaves_nothing_behind() {
-    let mut garden = Garden::recovered().await;
-    garden.stop().await;
-    garden.seed.forget_calls();
-    put_pod(&garden.seed, "a", "api-1", "api", true);
-    garden.pass(120).await;
-    assert_eq!(garden.seed.briefs(), Vec::<String>::new());
-    for resource in ["pods", "endpointslices", "namespaces", "weedpolicies"] {
-        assert_eq!(garden.seed.watches(resource), 0, "{resource}");
-    }
 }

@@ -1,0 +1,189 @@
+//! When a protected cluster is given back: by turns, later if it falls again and again, and at last.
+
+use std::time::Duration;
+
+use crate::support::{
+    DOWN, LONG, RUNNING, World, change_policy, condition, is_marked, protected, put_cluster, run,
+};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+/// How many of them are back, or down.
+fn count(world: &World, names: &[String], back: bool) -> usize {
+    let is_back = |name: &&String| (world.replicas(name) != DOWN) == back;
+    names.iter().filter(is_back).count()
+}
+
+/// Ninety-nine clusters with the Shoot of another, whose nodes are silent, all down.
+async fn many_down() -> (World, Vec<String>) {
+    let world = World::running(&["a"]).await;
+    let names: Vec<String> = (0..99).map(|it| format!("a{it}")).collect();
+    for name in &names {
+        put_cluster(&world.seed, name, &world.shoot("a").kubeconfig());
+    }
+    for name in &names {
+        world.reason(name, "Healthy").await;
+    }
+    world.shoot("a").silence(100);
+    world.clock.pass(LONG).await;
+    assert_eq!(count(&world, &names, false), 99);
+    (world, names)
+}
+
+/// Their control planes share the nodes of the seed.
+#[tokio::test]
+async fn many_clusters_are_restored_by_turns() {
+    let (world, names) = many_down().await;
+    world.shoot("a").renew();
+    world
+        .clock
+        .until("one is back", || {
+            (count(&world, &names, true) > 0).then_some(())
+        })
+        .await;
+    let begun = Instant::now();
+    let mut most = 0;
+    while count(&world, &names, false) > 0 {
+        let passed = begun.elapsed().as_secs_f64();
+        let allowed = 20.0 + 5.0 * (passed + 1.0);
+        let back = count(&world, &names, true);
+        assert!(back as f64 <= allowed, "{back} after {passed:.1} s");
+        most = most.max(
+            names
+                .iter()
+                .filter(|name| condition(&world.health(name), "Protecting")["reason"] == "Paced")
+                .count(),
+        );
+        world.clock.pass(Duration::from_millis(500)).await;
+    }
+    assert!(
+        begun.elapsed() <= Duration::from_secs(30),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert!(most > 0, "those that wait say so");
+}
+
+/// Heals the cluster, and tells after how many seconds of fresh leases it was given back.
+async fn given_back_after(world: &World) -> u64 {
+    world.shoot("a").renew();
+    let mut seconds = 0;
+    while world.replicas("a") == DOWN {
+        assert!(seconds < 150, "it is not given back");
+        world.clock.pass(Duration::from_secs(1)).await;
+        seconds += 1;
+    }
+    world.clock.pass(Duration::from_secs(5)).await;
+    seconds
+}
+
+async fn break_again(world: &World) {
+    world.shoot("a").silence(100);
+    world.protection("a", "Active").await;
+}
+
+fn times(status: &Value) -> usize {
+    status["recentProtections"].as_array().unwrap().len()
+}
+
+#[tokio::test]
+async fn each_further_protection_within_an_hour_is_given_back_later() {
+    let world = protected().await;
+    // Verdicts come every few seconds.
+    for (least, most) in [(0, 11), (15, 30), (30, 45), (60, 75), (120, 135)] {
+        if least > 0 {
+            break_again(&world).await;
+        }
+        let after = given_back_after(&world).await;
+        assert!((least..=most).contains(&after), "{after} s, not {least} s");
+    }
+    assert_eq!(times(&world.health("a")), 5);
+    world.clock.pass(Duration::from_secs(3600)).await;
+    break_again(&world).await;
+    assert!(given_back_after(&world).await <= 11);
+    assert_eq!(times(&world.health("a")), 1);
+}
+
+/// How long the cluster `a` may be protected.
+const AFTER: Duration = Duration::from_secs(300);
+
+/// The cluster `a`, protected, of a policy that limits that.
+async fn limited() -> World {
+    let mut world = World::new(&["a"]).await;
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["maxProtection"] = json!("5m");
+        // Nothing else is to be what ends it, nor to hold it up.
+        policy["spec"]["dependentResourceInfos"][1]["scaleUp"]["awaitNodes"] = json!("1h");
+    });
+    world.start();
+    world.reason("a", "Healthy").await;
+    world.shoot("a").silence(100);
+    world.protection("a", "Active").await;
+    world
+}
+
+fn reached(status: &Value) -> bool {
+    status["maxProtectionReached"].is_string()
+}
+
+async fn is_given_back(world: &World) {
+    world.health_where("a", "it is ended", reached).await;
+    world.protection("a", "None").await;
+    assert_eq!(world.replicas("a"), RUNNING);
+}
+
+/// It is given back although nothing has changed, and the same nodes take nothing again, whoever leads.
+/// What falls silent anew is another outage.
+#[tokio::test]
+async fn a_protection_that_lasts_too_long_is_given_back_once() {
+    let mut world = limited().await;
+    world.clock.pass(AFTER - LONG).await;
+    assert_eq!(world.replicas("a"), DOWN);
+    assert!(!reached(&world.health("a")));
+    is_given_back(&world).await;
+    let told = || {
+        let mut events = world.seed.events().into_iter();
+        events.find(|event| event.body["reason"] == "MaxProtectionReached")
+    };
+    world.clock.until("an event", told).await;
+    for restart in [false, true] {
+        if restart {
+            world.stop().await;
+            world.start();
+        }
+        world.clock.pass(2 * AFTER).await;
+        assert_eq!(world.replicas("a"), RUNNING, "{restart}");
+        let status = world.health("a");
+        assert_eq!(
+            (&status["protection"], &status["reason"]),
+            (&json!("None"), &json!("Healthy"))
+        );
+        assert!(reached(&status), "{status}");
+    }
+    // The marks fall as ever.
+    assert!(!is_marked(&world).contains(&true));
+    world.shoot("a").renew();
+    world
+        .health_where("a", "all renew", |status| !reached(status))
+        .await;
+    world.shoot("a").silence(100);
+    world.protection("a", "Active").await;
+    assert_eq!(world.replicas("a"), DOWN);
+}
+
+/// A policy that writes nothing comes before it.
+#[test]
+fn what_a_policy_holds_back_is_not_given_back() {
+    for hold in [json!({"suspend": true}), json!({"mode": "DryRun"})] {
+        run(async move {
+            let world = limited().await;
+            change_policy(&world, "p", |policy| {
+                let spec = policy["spec"].as_object_mut().unwrap();
+                spec.extend(hold.as_object().unwrap().clone());
+            });
+            world.clock.pass(AFTER + LONG).await;
+            assert_eq!(world.replicas("a"), DOWN, "{hold}");
+            assert!(!reached(&world.health("a")));
+        });
+    }
+}
