@@ -17,4 +17,3 @@ mod restores;
 mod rights;
 mod secrets;
 mod standby;
-mod writes;

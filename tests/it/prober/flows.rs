@@ -1,5 +1,4 @@
-//! How flows of scaling run, over a scripted seed: in which order, and how they are delayed,
-//! stopped and overtaken.
+//! How flows of scaling run, over a scripted seed: in which order, and how they are delayed and stopped.
 
 use std::{num::NonZeroU32, time::Duration};
 

@@ -1,5 +1,5 @@
-//! What goes wrong around a cluster, against a scripted seed: loops and flows with defects, Clusters
-//! that come, go and are created anew, records that say what is not so any more.
+//! What goes wrong around a cluster, against a scripted seed: loops and flows with defects, a Cluster
+//! that is created anew, and a record that is mended by hand.
 
 use std::time::Duration;
 

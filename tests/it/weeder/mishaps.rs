@@ -1,5 +1,5 @@
-//! What goes wrong around a window, against a scripted seed: pods that change, watches that break,
-//! deletions that are refused, a leader that is one no more.
+//! What goes wrong around a window, against a scripted seed: a pod that changes, watches that break,
+//! and deletions that are refused.
 
 use std::time::Duration;
 

@@ -50,7 +50,7 @@ async fn a_service_that_became_ready_just_before_the_start_opens_a_window() {
     assert_eq!(event["regarding"]["kind"], "ReplicaSet");
 }
 
-/// Nor does the next leader. A slice that was changed for another reason tells no time.
+/// The next leader opens none either. A slice that was changed for another reason tells no time.
 #[rstest]
 #[case::long_ago(json!({CHANGED_ANNOTATION: Timestamp::now() - SignedDuration::from_mins(10)}))]
 #[case::nobody_says_when(json!({}))]
