@@ -135,14 +135,6 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Deletes the Cluster; finalizers hold it as usual.
-    pub async fn delete_cluster(&self) -> Result<()> {
-        self.clusters()
-            .delete(&self.namespace, &DeleteParams::default())
-            .await?;
-        Ok(())
-    }
-
     /// Creates the Machine of a node, running.
     pub async fn create_machine(&self, node: &str) -> Result<()> {
         let machine = serde_json::from_value(json!({
@@ -153,34 +145,15 @@ impl ControlPlane {
         self.machines()
             .create(&PostParams::default(), &machine)
             .await?;
-        self.set_machine_phase(node, "Running").await
-    }
-
-    /// Sets the phase of a node's Machine: `Running`, `Failed`, `Terminating`, …
-    pub async fn set_machine_phase(&self, node: &str, phase: &str) -> Result<()> {
-        let patch = Patch::Merge(json!({"status": {"currentStatus": {"phase": phase}}}));
+        let running = Patch::Merge(json!({"status": {"currentStatus": {"phase": "Running"}}}));
         self.machines()
-            .patch_status(node, &PatchParams::default(), &patch)
-            .await?;
-        Ok(())
-    }
-
-    /// Deletes the Machine of a node.
-    pub async fn delete_machine(&self, node: &str) -> Result<()> {
-        self.machines()
-            .delete(node, &DeleteParams::default())
+            .patch_status(node, &PatchParams::default(), &running)
             .await?;
         Ok(())
     }
 
     /// Creates a Deployment and waits until it is up.
     pub async fn create_dependent(&self, name: &str, replicas: i32) -> Result<()> {
-        self.add_dependent(name, replicas).await?;
-        self.dependent(name).is_ready(replicas).await
-    }
-
-    /// Creates a Deployment, which the operator may scale before it is up.
-    pub async fn add_dependent(&self, name: &str, replicas: i32) -> Result<()> {
         let labels = json!({"app": name});
         let deployment = serde_json::from_value(json!({
             "apiVersion": "apps/v1",
@@ -195,11 +168,12 @@ impl ControlPlane {
                 },
             },
         }))?;
-        self.dependent(name)
+        let dependent = self.dependent(name);
+        dependent
             .api
             .create(&PostParams::default(), &deployment)
             .await?;
-        Ok(())
+        dependent.is_ready(replicas).await
     }
 
     /// One of its Deployments.

@@ -3,7 +3,11 @@
 
 use crate::{
     ApiServer, Assets, ControlPlane, ControllerManager, Etcd, Kubectl, Operator, Seed,
-    ShootBuilder, Workloads, apiserver::Site, kubelet::LEASE_NAMESPACE, shoot::PROBE,
+    ShootBuilder, Workloads,
+    apiserver::{Site, User},
+    audit,
+    kubelet::LEASE_NAMESPACE,
+    shoot::PROBE,
 };
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
@@ -12,6 +16,8 @@ use kube::{
     api::{DeleteParams, ListParams},
 };
 use std::{
+    collections::BTreeSet,
+    fs,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -35,7 +41,6 @@ struct Inner {
     etcd: OnceCell<Etcd>,
     seed: OnceCell<Arc<Seed>>,
     operator: OnceCell<Operator>,
-    weeding: OnceCell<(Arc<Workloads>, Operator)>,
     /// Every API server of shoots. One that nobody else holds is free to be lent.
     lent: Mutex<Vec<Arc<ApiServer>>>,
     started: AtomicUsize,
@@ -52,7 +57,6 @@ impl Env {
             etcd: OnceCell::new(),
             seed: OnceCell::new(),
             operator: OnceCell::new(),
-            weeding: OnceCell::new(),
             lent: Mutex::default(),
             started: AtomicUsize::new(0),
             removals: TaskTracker::new(),
@@ -83,18 +87,6 @@ impl Env {
             )
         };
         self.0.operator.get_or_try_init(start).await
-    }
-
-    /// Living ReplicaSets on a seed of their own, and the weeder that watches over them.
-    pub async fn weeding(&self) -> Result<&(Arc<Workloads>, Operator)> {
-        let start = async || {
-            let seed = self.own_seed("weeding").await?;
-            let workloads = self.workloads(&seed).await?;
-            let args = ["--kube-api-qps=200", "--kube-api-burst=200"];
-            let weeder = Operator::start(&seed, "weeder", "weeder", &args)?;
-            Ok((workloads, weeder))
-        };
-        self.0.weeding.get_or_try_init(start).await
     }
 
     /// A seed of a scenario's own, for one that stops it or runs an operator of its own.
@@ -138,6 +130,26 @@ impl Env {
         let name = "kube-controller-manager";
         let controllers = ControllerManager::of_seed(assets, directory, name, seed.server())?;
         Workloads::start(seed, controllers).await
+    }
+
+    /// The verbs that a user, by its name, has asked of resources and was granted, on any API server so far.
+    pub fn used_rights(&self, user: &User) -> Result<BTreeSet<(String, String)>> {
+        let mut used = BTreeSet::new();
+        for entry in fs::read_dir(&self.0.root)? {
+            let directory = entry?.path();
+            if !directory.join(audit::LOG).is_file() {
+                continue;
+            }
+            let requests = audit::requests(&directory, |who| who.username == user.name)?;
+            for request in requests.into_iter().filter(|it| it.code < 400) {
+                // An apply that makes the object needs both rights.
+                if (&*request.verb, request.code) == ("patch", 201) {
+                    used.insert(("create".to_owned(), request.resource.clone()));
+                }
+                used.insert((request.verb, request.resource));
+            }
+        }
+        Ok(used)
     }
 
     async fn start_seed(&self, name: &str) -> Result<Seed> {

@@ -171,15 +171,6 @@ impl Kubelet {
         self.shared.post_status().await
     }
 
-    /// Merges this into its node: labels, annotations, taints.
-    pub async fn patch_node(&self, patch: Value) -> Result<()> {
-        self.shared
-            .nodes
-            .patch(self.name(), &PatchParams::default(), &Patch::Merge(patch))
-            .await?;
-        Ok(())
-    }
-
     /// Removes the renewTime of its lease, for which it must have been cut.
     pub async fn forget_renew_time(&self) -> Result<()> {
         ensure!(

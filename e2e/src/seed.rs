@@ -14,7 +14,7 @@ use std::{
 };
 
 /// The prober comes as its ServiceAccount of the manifests, so it may do what they say, and no more.
-const OPERATOR: User = User {
+pub const PROBER: User = User {
     id: "dependency-watchdog",
     name: "system:serviceaccount:garden:dwd-prober",
     groups: &["system:serviceaccounts", "system:serviceaccounts:garden"],
@@ -22,13 +22,13 @@ const OPERATOR: User = User {
 /// The same, for a second replica: so each can be told by what it asks.
 const OTHER: User = User {
     id: "dependency-watchdog-other",
-    ..OPERATOR
+    ..PROBER
 };
 /// The weeder likewise.
-const WEEDER: User = User {
+pub const WEEDER: User = User {
     id: "dwd-weeder",
     name: "system:serviceaccount:garden:dwd-weeder",
-    ..OPERATOR
+    ..PROBER
 };
 /// A second replica of it.
 const OTHER_WEEDER: User = User {
@@ -57,7 +57,7 @@ impl Seed {
         etcd: &Etcd,
         site: Site,
     ) -> Result<Self> {
-        let users = [OPERATOR, OTHER, WEEDER, OTHER_WEEDER];
+        let users = [PROBER, OTHER, WEEDER, OTHER_WEEDER];
         let server = ApiServer::start_at(assets, root, name, etcd, &users, site).await?;
         let kubectl = Kubectl::new(assets, &server)?;
         let deployments = DeploymentController::start(&server.client()?);
@@ -122,12 +122,12 @@ impl Seed {
 
     /// The kubeconfig of the prober.
     pub fn operator_kubeconfig(&self) -> Result<Kubeconfig> {
-        self.server.kubeconfig_of(OPERATOR.id)
+        self.server.kubeconfig_of(PROBER.id)
     }
 
     /// What the prober has asked of this seed so far.
     pub fn operator_requests(&self) -> Result<Vec<Request>> {
-        self.server.requests_of(OPERATOR.id)
+        self.server.requests_of(PROBER.id)
     }
 
     /// The kubeconfig of another replica of the prober.

@@ -6,13 +6,12 @@ use crate::{
 };
 use anyhow::{Context as _, Result};
 use futures::future::LocalBoxFuture;
-use jiff::SignedDuration;
 use kube::Client;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::runtime::Handle;
 
 /// The user of the kubeconfig in the seed: the ServiceAccount of the manifests.
-pub(crate) const PROBE: User = User {
+pub const PROBE: User = User {
     id: "dependency-watchdog-probe",
     name: "system:serviceaccount:kube-system:dependency-watchdog-probe",
     groups: &[
@@ -288,13 +287,6 @@ impl Shoot {
     /// Lets all kubelets reach the API server again.
     pub fn restore_all(&self) {
         self.kubelets.iter().for_each(Kubelet::restore);
-    }
-
-    /// Sets the clocks of all nodes off by so much: ahead if positive.
-    pub fn skew_all(&self, offset: SignedDuration) {
-        self.kubelets
-            .iter()
-            .for_each(|kubelet| kubelet.skew(offset));
     }
 
     /// Waits until each kubelet has renewed its lease once more.

@@ -142,19 +142,6 @@ impl Stack {
         Ok(())
     }
 
-    /// Creates such a pod that no ReplicaSet owns, with these owners.
-    pub async fn run_alone(&self, app: &App<'_>, name: &str, owners: &Value) -> Result<()> {
-        let mut pod = app.template();
-        json_patch::merge(
-            &mut pod,
-            &json!({"metadata": {"name": name, "ownerReferences": owners}}),
-        );
-        let pods: Api<Pod> = self.api();
-        let pod = serde_json::from_value(pod)?;
-        pods.create(&PostParams::default(), &pod).await?;
-        Ok(())
-    }
-
     /// Its pods, in the order of their names, without those that are about to go.
     pub async fn pods(&self, app: &App<'_>) -> Result<Vec<Pod>> {
         let labels = ListParams::default().labels(&format!("app={}", app.name));

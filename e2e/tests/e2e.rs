@@ -85,8 +85,19 @@ fn main() -> Result<ExitCode> {
     let conclusion = libtest_mimic::run(&arguments, trials.collect());
     print_slowest(&times);
     runtime.block_on(env.finish());
-    files.tear_down(conclusion.has_failed());
-    Ok(conclusion.exit_code())
+    // What a part of the scenarios does not use is no finding.
+    let unused = match conclusion.num_filtered_out + conclusion.num_failed {
+        0 => scenarios::unused_rights(&env)?,
+        _ => Vec::new(),
+    };
+    for right in &unused {
+        eprintln!("no scenario uses the right to {right}: take it out of the manifests");
+    }
+    files.tear_down(conclusion.has_failed() || !unused.is_empty());
+    Ok(match unused.is_empty() {
+        true => conclusion.exit_code(),
+        false => ExitCode::FAILURE,
+    })
 }
 
 #[derive(Clone)]

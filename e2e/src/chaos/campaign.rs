@@ -25,7 +25,7 @@ const FRAGILE_SEEDS: usize = 4;
 pub struct Settings {
     /// From which everything follows that is drawn.
     pub seed: u64,
-    /// Only a sample: every write once, and every kind that needs no seed of its own.
+    /// Only a sample: twelve kinds of faults that need no seed of their own, each at another write.
     pub sample: bool,
     /// The kinds of faults. Empty for all.
     pub kinds: Vec<Fault>,

@@ -83,51 +83,27 @@ pub(crate) fn every(writes: &[String], kinds: &[Fault]) -> Vec<Point> {
     kinds.iter().copied().flat_map(of_fault).collect()
 }
 
-/// So many faults that are mere answers share a run of a sample.
-const TOGETHER: usize = 3;
+/// How many points a sample has.
+const SAMPLE: usize = 12;
 
-/// A sample in which every write has a fault and every kind occurs, of those that can be had on a
-/// seed that others use too.
+/// A sample, each of another kind and at another write, of kinds that can be had on a seed that others use too. Writes
+/// to dependents come first.
 pub(crate) fn sample(writes: &[String], kinds: &[Fault], random: &mut fastrand::Rng) -> Vec<Point> {
-    let mut singles: Vec<(Fault, String)> = every(writes, kinds)
-        .into_iter()
-        .flat_map(|point| point.0)
-        .filter(|(fault, _)| !fault.needs_own_seed())
-        .collect();
-    random.shuffle(&mut singles);
-    // Each kind once, at a write of its own if there is one; what is left of the writes gets faults
-    // that can share a run.
-    let (mut kinds, mut at) = (BTreeSet::new(), BTreeSet::new());
-    let mut chosen = Vec::new();
-    let mut choose = |wanted: fn(Fault, bool, bool) -> bool| {
-        singles.retain(|(fault, write)| {
-            let (new_kind, new_write) = (!kinds.contains(fault), !at.contains(write));
-            let wanted = wanted(*fault, new_kind, new_write);
-            if wanted {
-                kinds.insert(*fault);
-                at.insert(write.clone());
-                chosen.push((*fault, write.clone()));
-            }
-            !wanted
-        });
-    };
-    choose(|_, new_kind, new_write| new_kind && new_write);
-    choose(|fault, _, new_write| new_write && fault.is_mere_answer());
-    choose(|_, new_kind, new_write| new_kind || new_write);
-
-    let place = |write: &String| writes.iter().position(|it| it == write);
-    let (mut together, alone): (Vec<_>, Vec<_>) = chosen
-        .into_iter()
-        .partition(|(fault, _)| fault.is_mere_answer());
-    // Those of one run are far from each other, so that each finds an operator that is at ease.
-    together.sort_by_key(|(_, write)| place(write));
-    let runs = together.len().div_ceil(TOGETHER).max(1);
-    let mut points: Vec<Point> = (0..runs)
-        .map(|first| Point(together.iter().skip(first).step_by(runs).cloned().collect()))
-        .filter(|point| !point.0.is_empty())
-        .collect();
-    points.extend(alone.into_iter().map(|single| Point(vec![single])));
+    let mut points = every(writes, kinds);
+    points.retain(|point| !point.any(Fault::needs_own_seed));
     random.shuffle(&mut points);
+    points.sort_by_key(|point| !point.faults().iter().any(|(_, it)| is_to_a_dependent(it)));
+    let (mut kinds, mut at) = (BTreeSet::new(), BTreeSet::new());
+    points.retain(|point| {
+        let new = |(fault, write): &(Fault, String)| !kinds.contains(fault) && !at.contains(write);
+        let is_new = point.faults().iter().all(new);
+        if is_new {
+            kinds.extend(point.faults().iter().map(|(fault, _)| *fault));
+            at.extend(point.faults().iter().map(|(_, write)| write.clone()));
+        }
+        is_new
+    });
+    points.truncate(SAMPLE);
     points
 }
 
@@ -192,27 +168,18 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_has_every_write_and_every_kind_and_is_reproducible() {
+    fn a_sample_is_of_different_kinds_at_different_writes_and_reproducible() {
         let writes = writes();
         let draw = |seed| sample(&writes, Fault::all(), &mut fastrand::Rng::with_seed(seed));
         let points = draw(7);
         assert_eq!(points, draw(7));
         assert_ne!(points, draw(8));
-        assert!(points.len() < writes.len());
-        for write in &writes {
-            let mut faults = points.iter().flat_map(Point::faults);
-            assert!(faults.any(|(_, at)| at == write), "{write}");
-        }
-        for point in &points {
-            let faults = point.faults();
-            assert!(faults.len() <= TOGETHER && !faults.is_empty());
-            let alone = faults.len() == 1 || faults.iter().all(|it| it.0.is_mere_answer());
-            assert!(alone, "{point}");
-        }
-        for fault in Fault::all() {
-            let occurs = points.iter().any(|it| it.any(|other| other == *fault));
-            assert_eq!(occurs, !fault.needs_own_seed(), "{fault}");
-        }
+        let singles: Vec<_> = points.iter().flat_map(Point::faults).collect();
+        let kinds: BTreeSet<_> = singles.iter().map(|it| it.0).collect();
+        let at: BTreeSet<_> = singles.iter().map(|it| &it.1).collect();
+        assert_eq!([singles.len(), kinds.len(), at.len()], [SAMPLE; 3]);
+        assert!(at.iter().all(|it| is_to_a_dependent(it)), "{at:?}");
+        assert!(!kinds.iter().any(|it| it.needs_own_seed()), "{kinds:?}");
     }
 
     #[test]

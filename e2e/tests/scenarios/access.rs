@@ -1,89 +1,19 @@
-//! How the shoots are reached: kubeconfigs that change, that are broken, and that mean harm.
+//! How the shoots are reached: kubeconfigs that are broken, and that mean harm.
 
 use super::Scenario;
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog::api::{ClusterHealth, Protection};
 use dependency_watchdog_e2e::{
-    DEPENDENTS, Env, Kubeconfig, Operator, Seed, Shoot, apply,
+    DEPENDENTS, Env, Kubeconfig, Operator, Seed, Shoot,
     wait::{self, Look},
 };
-use k8s_openapi::api::{
-    authentication::v1::TokenRequest, coordination::v1::Lease, core::v1::ServiceAccount,
-};
-use kube::{
-    Api,
-    api::{DeleteParams, ListParams, PostParams},
-};
+use kube::Api;
 use rustix::fs::{CWD, Mode, OFlags};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Where the leases are, and the ServiceAccounts of scenarios.
-const NAMESPACE: &str = "kube-node-lease";
-
 pub(crate) fn all() -> Vec<Scenario> {
-    super::scenarios![
-        e2e_a_rotated_secret_is_used,
-        e2e_a_bad_kubeconfig_is_told_and_harms_nobody,
-    ]
-}
-
-/// A ServiceAccount with the rights of the probe, on the API server of a shoot.
-struct Account {
-    api: Api<ServiceAccount>,
-    name: String,
-    kubeconfig: Kubeconfig,
-}
-
-impl Account {
-    async fn create(shoot: &Shoot, name: &str) -> Result<Self> {
-        let subject = format!("{{kind: ServiceAccount, name: {name}, namespace: {NAMESPACE}}}");
-        let role = "name: dependency-watchdog-probe, apiGroup: rbac.authorization.k8s.io";
-        let yaml = format!(
-            "{{apiVersion: v1, kind: ServiceAccount, \
-             metadata: {{name: {name}, namespace: {NAMESPACE}}}}}\n---\n\
-             {{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, \
-             metadata: {{name: {name}}}, roleRef: {{kind: ClusterRole, {role}}}, \
-             subjects: [{subject}]}}\n---\n\
-             {{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, \
-             metadata: {{name: {name}, namespace: {NAMESPACE}}}, \
-             roleRef: {{kind: Role, {role}}}, subjects: [{subject}]}}\n"
-        );
-        let client = shoot.client()?;
-        apply(&client, &yaml).await?;
-        let api: Api<ServiceAccount> = Api::namespaced(client, NAMESPACE);
-        let request = TokenRequest::default();
-        let answer = api
-            .create_token_request(name, &PostParams::default(), &request)
-            .await?;
-        let token = answer.status.context("no token")?.token;
-        let kubeconfig = Kubeconfig {
-            user: name.to_owned(),
-            token,
-            ..kubeconfig(shoot)?
-        };
-        Ok(Self {
-            api,
-            name: name.to_owned(),
-            kubeconfig,
-        })
-    }
-
-    /// Deletes it, and waits until its token is not accepted any more.
-    async fn delete(self) -> Result<()> {
-        self.api
-            .delete(&self.name, &DeleteParams::default())
-            .await?;
-        let leases: Api<Lease> = Api::namespaced(self.kubeconfig.client().await?, NAMESPACE);
-        let what = format!("the token of {} to be refused", self.name);
-        wait::until(&what, async || {
-            Ok(match leases.list(&ListParams::default()).await {
-                Err(kube::Error::Api(status)) if status.code == 401 => Look::Met(()),
-                other => Look::Not(format!("{:?}", other.map(|list| list.items.len()))),
-            })
-        })
-        .await
-    }
+    super::scenarios![e2e_a_bad_kubeconfig_is_told_and_harms_nobody,]
 }
 
 /// The kubeconfig with which the shoot began.
@@ -91,42 +21,6 @@ fn kubeconfig(shoot: &Shoot) -> Result<Kubeconfig> {
     shoot
         .api_server()
         .kubeconfig_of("dependency-watchdog-probe")
-}
-
-async fn e2e_a_rotated_secret_is_used(env: Env) -> Result<()> {
-    env.operator().await?;
-    let shoot = env.shoot("rotated").dependents(DEPENDENTS).await?;
-    let rotate = async |to: &Kubeconfig| {
-        let text = to.to_string();
-        shoot.control_plane.write_kubeconfig(&text).await
-    };
-    let first = Account::create(&shoot, "probe-first").await?;
-    let second = Account::create(&shoot, "probe-second").await?;
-    rotate(&first.kubeconfig).await?;
-    shoot.policy()?.apply().await?;
-    shoot.is_found("Healthy").await?;
-
-    rotate(&second.kubeconfig).await?;
-    first.delete().await?;
-    shoot.cut_all();
-    shoot.is_protected(Protection::Active).await?;
-
-    // In the middle of an outage.
-    rotate(&kubeconfig(&shoot)?).await?;
-    second.delete().await?;
-    shoot.restore_all();
-    shoot.is_protected(Protection::None).await?;
-    for dependent in DEPENDENTS {
-        shoot.dependent(dependent).is_ready(1).await?;
-    }
-
-    let requests = shoot.control_plane.seed().operator_requests()?;
-    let mut reads = requests.iter().filter(|it| it.resource == "secrets");
-    ensure!(
-        reads.all(|it| it.verb != "get" && it.namespace.is_empty()),
-        "a Secret was read by itself"
-    );
-    Ok(())
 }
 
 /// A Cluster on the seed that is nothing but a Secret, or not even that.

@@ -1,15 +1,20 @@
 //! Checks by a command: through a real API server, with its rights and refusals, to a kubelet that
 //! plays what the command does.
 
-use super::{Scenario, scenarios};
+use super::{
+    Scenario,
+    prober::{COUNTS, all_are_restored},
+    scenarios,
+    steps::{are, shown, staffed, taken},
+};
 use anyhow::{Result, ensure};
 use dependency_watchdog::{
-    api::HealthCheck,
+    api::{CheckResult, ClusterHealthStatus, HealthCheck, Protection},
     checks::{CheckMetrics, Cuts, FeatureGates, Outcome, Runner, outcome::Said},
     runtime::{names::Names, seed},
 };
 use dependency_watchdog_e2e::{
-    Env, Execs, Play, Seed,
+    Env, Execs, Operator, Play, Seed,
     wait::{self, Look, seen},
 };
 use serde_json::json;
@@ -18,8 +23,7 @@ use std::time::Duration;
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![
         e2e_a_command_is_run_in_a_pod,
-        e2e_a_command_that_is_late_fails_and_is_dropped,
-        e2e_a_command_needs_rights,
+        e2e_a_command_that_hangs_counts_by_the_feature_gate,
     ]
 }
 
@@ -84,7 +88,7 @@ impl Stage {
 }
 
 /// Lets the prober run commands in the pods of a namespace, as far as these verbs go.
-pub(super) async fn grant(seed: &Seed, namespace: &str, verbs: &str) -> Result<()> {
+async fn grant(seed: &Seed, namespace: &str, verbs: &str) -> Result<()> {
     let rights = RIGHTS.replace("NAMESPACE", namespace);
     seed.apply(&rights.replace("VERBS", verbs)).await
 }
@@ -99,9 +103,15 @@ async fn prober(seed: &Seed, gates: FeatureGates) -> Result<Runner> {
 
 async fn e2e_a_command_is_run_in_a_pod(env: Env) -> Result<()> {
     let seed = env.seed().await?;
-    let stage = Stage::new(&seed, "run").await?;
-    stage.grant(&seed, "get, create").await?;
-    let runner = prober(&seed, FeatureGates::default()).await?;
+    it_ends(&seed).await?;
+    it_is_late(&seed).await?;
+    it_may_not_be_run(&seed).await
+}
+
+async fn it_ends(seed: &Seed) -> Result<()> {
+    let stage = Stage::new(seed, "run").await?;
+    stage.grant(seed, "get, create").await?;
+    let runner = prober(seed, FeatureGates::default()).await?;
     for (play, expected) in [
         (Play::Ends(0, "fine".to_owned()), Outcome::Success),
         (
@@ -132,10 +142,9 @@ async fn e2e_a_command_is_run_in_a_pod(env: Env) -> Result<()> {
     Ok(())
 }
 
-async fn e2e_a_command_that_is_late_fails_and_is_dropped(env: Env) -> Result<()> {
-    let seed = env.seed().await?;
-    let mut stage = Stage::new(&seed, "late").await?;
-    stage.grant(&seed, "get, create").await?;
+async fn it_is_late(seed: &Seed) -> Result<()> {
+    let mut stage = Stage::new(seed, "late").await?;
+    stage.grant(seed, "get, create").await?;
     stage.check.timeout_seconds = 1;
     let limit = Duration::from_secs(1);
     let on = FeatureGates::default();
@@ -145,7 +154,7 @@ async fn e2e_a_command_that_is_late_fails_and_is_dropped(env: Env) -> Result<()>
         (off, Outcome::Tolerated(limit)),
         (on, Outcome::Timeout(limit)),
     ] {
-        let runner = prober(&seed, gates).await?;
+        let runner = prober(seed, gates).await?;
         for play in [Play::Hangs, Play::Floods] {
             stage.execs.play("health", play.clone());
             let what = format!("{play:?} to be late");
@@ -169,18 +178,17 @@ async fn e2e_a_command_that_is_late_fails_and_is_dropped(env: Env) -> Result<()>
     .await
 }
 
-async fn e2e_a_command_needs_rights(env: Env) -> Result<()> {
-    let seed = env.seed().await?;
-    let stage = Stage::new(&seed, "rights").await?;
+async fn it_may_not_be_run(seed: &Seed) -> Result<()> {
+    let stage = Stage::new(seed, "rights").await?;
     stage.execs.play("health", Play::Ends(0, String::new()));
-    let runner = prober(&seed, FeatureGates::default()).await?;
+    let runner = prober(seed, FeatureGates::default()).await?;
     let outcome = stage.runs(&runner).await;
     ensure!(
         outcome.said() == Said::Nothing && outcome.to_string().contains("cannot be listed"),
         "{outcome}"
     );
     for verb in ["get", "create"] {
-        stage.grant(&seed, verb).await?;
+        stage.grant(seed, verb).await?;
         let what = format!("the command to be refused with {verb} alone");
         wait::until(&what, async || {
             let outcome = stage.runs(&runner).await;
@@ -195,10 +203,85 @@ async fn e2e_a_command_needs_rights(env: Env) -> Result<()> {
         .await?;
     }
     ensure!(stage.execs.asked().is_empty());
-    stage.grant(&seed, "get, create").await?;
+    stage.grant(seed, "get, create").await?;
     wait::until("the command to be run", async || {
         let outcome = stage.runs(&runner).await;
         seen(outcome == Outcome::Success, outcome.to_string())
     })
     .await
+}
+
+const GATE_OFF: &str = "--feature-gates=ExecProbeTimeout=false";
+
+/// Of each command: its role as a check, and its timeout in seconds.
+const HANGING: [(&str, u32); 2] = [("Gate", 3), ("Observe", 2)];
+
+/// A Gate that hangs keeps a restore back, and a check that is observed is reported, each within its timeout; neither
+/// with the gate off, and both at once when it is on again.
+async fn e2e_a_command_that_hangs_counts_by_the_feature_gate(env: Env) -> Result<()> {
+    let seed = env.own_seed("gates").await?;
+    let shoot = staffed(env.shoot("gates").on(&seed)).await?;
+    let execs = Execs::start(&seed.client()?, "node-gates").await?;
+    let (namespace, labels) = (shoot.namespace(), json!({"app": "etcd"}));
+    execs.pod(namespace, "etcd-0", "etcd", &labels).await?;
+    execs.play("hangs", Play::Hangs);
+    grant(&seed, namespace, "get, create").await?;
+    let checks = HANGING.map(|(role, timeout)| {
+        json!({
+            "name": role.to_lowercase(), "role": role,
+            "exec": {"podSelector": {"matchLabels": {"app": "etcd"}}, "command": ["hangs"]},
+            "periodSeconds": 1, "timeoutSeconds": timeout, "failureThreshold": 1,
+        })
+    });
+    let policy = shoot.policy()?.with(&json!({"checks": checks}));
+    policy.apply().await?;
+    let both = async |result: CheckResult, text: fn(u32) -> String| {
+        let is = |status: &ClusterHealthStatus, (role, timeout): (&str, u32)| {
+            let mut checks = status.checks.iter();
+            let check = checks.find(|it| it.name == role.to_lowercase());
+            let message = |it: &str| it.contains(&text(timeout));
+            check
+                .is_some_and(|it| it.result == result && it.message.as_deref().is_some_and(message))
+        };
+        let what = format!("both checks to be {result:?}");
+        let met = |status: &ClusterHealthStatus| HANGING.iter().all(|it| is(status, *it));
+        shoot.reports(&what, met).await
+    };
+    let late = |timeout| format!("it had not ended after {timeout}s");
+
+    let operator = Operator::start(&seed, "gate-on", "prober", &[])?;
+    both(CheckResult::Failing, late).await?;
+    shoot.cut_all();
+    shoot.is_protected(Protection::Active).await?;
+    shoot.restore_all();
+    let held = "nothing is restored before each Gate passes, and the Gate gate";
+    shoot
+        .reports(held, |status| {
+            let message = status.message.as_deref().unwrap_or_default();
+            status.protection == Protection::Active && message.contains(held)
+        })
+        .await?;
+    are(&shoot, COUNTS.map(taken)).await?;
+    stop(&operator).await?;
+
+    let operator = Operator::start(&seed, "gate-off", "prober", &[GATE_OFF])?;
+    both(CheckResult::Passing, |_| "would have failed".to_owned()).await?;
+    let events = "get events -A --field-selector reason=ExecTimeoutTolerated";
+    let events: Vec<&str> = events.split(' ').collect();
+    let told = HANGING.map(|(role, _)| format!("the command of check {}", role.to_lowercase()));
+    let told = told.each_ref().map(|it| [it.as_str()]);
+    shown(&seed, &events, &told.each_ref().map(|it| &it[..])).await?;
+    shoot.is_protected(Protection::None).await?;
+    all_are_restored(&shoot).await?;
+    stop(&operator).await?;
+
+    let _operator = Operator::start(&seed, "gate-on-again", "prober", &[])?;
+    both(CheckResult::Failing, late).await?;
+    Ok(())
+}
+
+async fn stop(operator: &Operator) -> Result<()> {
+    let ended = operator.process.terminate(wait::LIMIT).await?;
+    ensure!(ended.success(), "{ended}");
+    Ok(())
 }

@@ -4,8 +4,8 @@ use super::{
     Scenario,
     prober::{COUNTS, all_are_restored, watched},
     steps::{
-        CA, KCM, MCM, are, back, becomes, deployment, is, is_degraded, is_looked_at, is_sound,
-        owed, plain, says, staffed, taken, writes,
+        KCM, MCM, are, back, becomes, deployment, is, is_degraded, is_looked_at, is_sound, owed,
+        says, staffed, taken, writes,
     },
 };
 use anyhow::{Result, ensure};
@@ -14,11 +14,11 @@ use dependency_watchdog::{
     prober::plan::{MARK, RECORD},
 };
 use dependency_watchdog_e2e::{
-    DEPENDENTS, Env, Shoot,
-    wait::{self, Look, seen},
+    Env, Shoot,
+    wait::{self, seen},
 };
 use futures::future::try_join_all;
-use k8s_openapi::api::{apps::v1::StatefulSet, core::v1::Secret};
+use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api,
     api::{ApiResource, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams},
@@ -38,10 +38,7 @@ const A_WHILE: Duration = Duration::from_secs(2);
 pub(crate) fn all() -> Vec<Scenario> {
     super::scenarios![
         e2e_a_custom_resource_with_scale_is_scaled_in_its_level,
-        e2e_other_dependents_are_scaled_by_the_rights_of_the_example,
         e2e_a_reference_that_cannot_be_scaled_is_named_with_the_remedy,
-        e2e_a_missing_dependent_is_passed_if_it_is_optional,
-        e2e_an_unreadable_record_holds_up_later_levels_until_it_is_mended,
     ]
 }
 
@@ -105,15 +102,30 @@ impl Etcd {
     }
 }
 
+/// Gives the kubeconfig of a shoot a second Secret, of this name.
+async fn name_the_secret(shoot: &Shoot, name: &str) -> Result<()> {
+    let client = shoot.control_plane.seed().client()?;
+    let secrets: Api<Secret> = Api::namespaced(client, shoot.namespace());
+    let mut secret = secrets.get(shoot.control_plane.kubeconfig_secret()).await?;
+    secret.metadata = ObjectMeta {
+        name: Some(name.to_owned()),
+        ..ObjectMeta::default()
+    };
+    secrets.create(&PostParams::default(), &secret).await?;
+    Ok(())
+}
+
+/// By the rights of the example, and no others.
 async fn e2e_a_custom_resource_with_scale_is_scaled_in_its_level(env: Env) -> Result<()> {
     env.operator().await?;
     let shoot = staffed(env.shoot("custom")).await?;
     let etcd = Etcd::create(&shoot, 3).await?;
+    name_the_secret(&shoot, "my-kubeconfig").await?;
     let (first, then) = (
         json!({"level": 0, "timeout": "1m"}),
         json!({"level": 1, "timeout": "1m"}),
     );
-    let policy = shoot.policy()?.with(&json!({"dependentResourceInfos": [
+    let policy = shoot.policy()?.with(&json!({"kubeConfigSecretName": "my-kubeconfig", "dependentResourceInfos": [
         {
             // The seed serves the kind, in another version.
             "ref": {"apiVersion": "druid.gardener.cloud/v1beta9", "kind": "Etcd", "name": Etcd::NAME},
@@ -152,88 +164,6 @@ async fn e2e_a_custom_resource_with_scale_is_scaled_in_its_level(env: Env) -> Re
         "{resources:?}"
     );
     Ok(())
-}
-
-async fn e2e_other_dependents_are_scaled_by_the_rights_of_the_example(env: Env) -> Result<()> {
-    env.operator().await?;
-    let shoot = env.shoot("stateful").await?;
-    let seed = shoot.control_plane.seed();
-    seed.kubectl().apply(OTHER_DEPENDENTS).await?;
-    let secrets: Api<Secret> = Api::namespaced(seed.client()?, shoot.namespace());
-    let mut secret = secrets.get(shoot.control_plane.kubeconfig_secret()).await?;
-    secret.metadata = ObjectMeta {
-        name: Some("my-kubeconfig".to_owned()),
-        ..ObjectMeta::default()
-    };
-    secrets.create(&PostParams::default(), &secret).await?;
-    let set = Stateful::create(&shoot, 2).await?;
-    let level = json!({"level": 0, "timeout": "1m"});
-    let dependent = json!({
-        "ref": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": Stateful::NAME},
-        "optional": false,
-        "scaleDown": level,
-        "scaleUp": level,
-    });
-    let spec = json!({
-        "kubeConfigSecretName": "my-kubeconfig",
-        "dependentResourceInfos": [dependent],
-    });
-    shoot.policy()?.with(&spec).apply().await?;
-    shoot.is_found("Healthy").await?;
-
-    shoot.cut_all();
-    set.follows(0).await?;
-    shoot.is_protected(Protection::Active).await?;
-    shoot.restore_all();
-    set.follows(2).await?;
-    shoot.is_protected(Protection::None).await?;
-    Ok(())
-}
-
-/// A StatefulSet whose controller is the scenario.
-struct Stateful(Api<StatefulSet>);
-
-impl Stateful {
-    const NAME: &str = "my-controller";
-
-    async fn create(shoot: &Shoot, replicas: i32) -> Result<Self> {
-        let client = shoot.control_plane.seed().client()?;
-        let this = Self(Api::namespaced(client, shoot.namespace()));
-        let labels = json!({"app": Self::NAME});
-        let containers = json!([{"name": Self::NAME, "image": Self::NAME}]);
-        let set = serde_json::from_value(json!({
-            "metadata": {"name": Self::NAME},
-            "spec": {
-                "replicas": replicas,
-                "serviceName": Self::NAME,
-                "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}},
-            },
-        }))?;
-        this.0.create(&PostParams::default(), &set).await?;
-        this.follows(replicas).await?;
-        Ok(this)
-    }
-
-    /// Waits until it is scaled to this, and has its pods come or go.
-    async fn follows(&self, replicas: i32) -> Result<()> {
-        let what = format!("{} to be scaled to {replicas}", Self::NAME);
-        let generation = wait::until(&what, async || {
-            let found = self.0.get(Self::NAME).await?;
-            let wanted = found.spec.and_then(|spec| spec.replicas);
-            Ok(match found.metadata.generation {
-                Some(generation) if wanted == Some(replicas) => Look::Met(generation),
-                _ => Look::Not(format!("{wanted:?} replicas")),
-            })
-        })
-        .await?;
-        let patch = Patch::Merge(json!({"status": {
-            "observedGeneration": generation, "replicas": replicas, "readyReplicas": replicas,
-        }}));
-        let params = PatchParams::default();
-        self.0.patch_status(Self::NAME, &params, &patch).await?;
-        Ok(())
-    }
 }
 
 /// A reference that cannot be scaled, the reason that is given, and words of the remedy.
@@ -341,83 +271,4 @@ async fn e2e_a_reference_that_cannot_be_scaled_is_named_with_the_remedy(env: Env
         is_degraded(shoot, case.reason).await?;
     }
     Ok(())
-}
-
-async fn e2e_a_missing_dependent_is_passed_if_it_is_optional(env: Env) -> Result<()> {
-    env.operator().await?;
-    let optional = staffed(env.shoot("optional")).await?;
-    let required = staffed(env.shoot("required").beside(&optional)).await?;
-    optional.dependent(MCM).delete().await?;
-    required.dependent(MCM).delete().await?;
-    let dependents = DEPENDENTS.iter().enumerate().map(|(place, name)| {
-        let level = json!({"level": place});
-        let mut dependent = deployment(name, &level, &level);
-        json_patch::merge(&mut dependent, &json!({"optional": *name == MCM}));
-        dependent
-    });
-    let dependents: Vec<Value> = dependents.collect();
-    let policy = optional.policy()?;
-    let policy = policy.with(&json!({"dependentResourceInfos": dependents}));
-    policy.apply().await?;
-    required.policy()?.apply().await?;
-    optional.is_found("Healthy").await?;
-    is_degraded(&required, "DependentMissing").await?;
-
-    optional.cut_all();
-    required.cut_all();
-    let status = optional.is_protected(Protection::Active).await?;
-    ensure!(owed(&status) == [CA, KCM], "{status:?}");
-    is_sound(&optional).await?;
-    becomes(&required, KCM, taken(2)).await?;
-    is_looked_at(&required, MCM, LOOKS).await?;
-    is(&required, CA, plain(1)).await?;
-    let status = is_degraded(&required, "DependentMissing").await?;
-    ensure!(status.protection == Protection::ScalingDown, "{status:?}");
-    says(
-        &status,
-        &[MCM, "does not exist", "create it", "optional: true"],
-    )?;
-
-    required.control_plane.add_dependent(MCM, 3).await?;
-    required.is_protected(Protection::Active).await?;
-    are(&required, COUNTS.map(taken)).await?;
-    is_sound(&required).await?;
-
-    required.restore_all();
-    optional.restore_all();
-    required.is_protected(Protection::None).await?;
-    all_are_restored(&required).await?;
-    optional.is_protected(Protection::None).await?;
-    is(&optional, KCM, back(2)).await?;
-    is(&optional, CA, back(1)).await?;
-    ensure!(
-        writes(&optional)?.iter().all(|write| write.name != MCM),
-        "{MCM} does not exist, and was written"
-    );
-    Ok(())
-}
-
-async fn e2e_an_unreadable_record_holds_up_later_levels_until_it_is_mended(env: Env) -> Result<()> {
-    env.operator().await?;
-    let shoot = watched(&env, "garbled", 3).await?;
-    shoot.is_found("Healthy").await?;
-    shoot.cut_all();
-    shoot.is_protected(Protection::Active).await?;
-    let record = |text: &str| json!({"metadata": {"annotations": {RECORD: text}}});
-    shoot.dependent(MCM).patch(record("three")).await?;
-
-    shoot.restore_all();
-    let status = is_degraded(&shoot, "RecordUnreadable").await?;
-    ensure!(status.protection == Protection::Restoring, "{status:?}");
-    says(&status, &[MCM, RECORD, "\"three\"", "correct it"])?;
-    ensure!(owed(&status).contains(&MCM), "{status:?}");
-    is(&shoot, CA, back(1)).await?;
-    is_looked_at(&shoot, MCM, LOOKS).await?;
-    is(&shoot, KCM, taken(2)).await?;
-    ensure!(shoot.dependent(MCM).replicas().await? == 0);
-
-    shoot.dependent(MCM).patch(record("3")).await?;
-    shoot.is_protected(Protection::None).await?;
-    is_sound(&shoot).await?;
-    all_are_restored(&shoot).await
 }

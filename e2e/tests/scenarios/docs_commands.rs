@@ -1,6 +1,5 @@
 //! The commands of documents, run as they stand there, in their order: for a first policy, what one
-//! asks during an outage, and what one does by hand. Those of docs/install.md and docs/gitops.md have
-//! scenarios of their own.
+//! asks during an outage, and what one does by hand. Those of docs/install.md have scenarios of their own.
 
 use super::{
     Scenario,
@@ -193,6 +192,7 @@ async fn e2e_the_commands_of_documents_do_what_they_say(env: Env) -> Result<()> 
     let operator = prober(&seed, "prober-0").await?;
 
     let desk = Desk::new(&seed)?;
+    a_pipeline_waits(&desk).await?;
     a_newcomer_reads(&desk, &shoot).await?;
     files_are_made_and_checked(&desk).await?;
 
@@ -204,6 +204,23 @@ async fn e2e_the_commands_of_documents_do_what_they_say(env: Env) -> Result<()> 
     one_dependent_is_restored(&desk, &shoot).await?;
     all_is_restored_and_uninstalled(&desk, &shoot, operator).await?;
     desk.has_run_all()
+}
+
+/// Of a pipeline that applies policies, and removes them in the end.
+async fn a_pipeline_waits(desk: &Desk<'_>) -> Result<()> {
+    let (seed, kubectl) = (desk.seed, desk.seed.kubectl());
+    let _weeder = Operator::start(seed, "weeder-0", "weeder", &[])?;
+    kubectl.run(&["create", "namespace", "argocd"]).await?;
+    let mut gitops = desk.opens("docs/gitops.md")?;
+    for _ in 0..4 {
+        gitops.next().await?;
+    }
+    let apply = ["apply", "--server-side", "-k", "docs/examples"];
+    kubectl.run(&apply).await?;
+    gitops.rest().await?;
+    let delete = ["delete", "-k", "docs/examples", "--ignore-not-found"];
+    kubectl.run(&delete).await?;
+    Ok(())
 }
 
 async fn a_newcomer_reads(desk: &Desk<'_>, shoot: &Shoot) -> Result<()> {

@@ -2,7 +2,7 @@
 //! judged, and what the operator makes of what it saw.
 
 use anyhow::{Context as _, Result, ensure};
-use dependency_watchdog::api::{ClusterHealthStatus, ProbePolicy, Protection};
+use dependency_watchdog::api::{ClusterHealthStatus, ProbePolicy};
 use dependency_watchdog_e2e::{
     DEPENDENTS, Env, Request, Shoot, ShootBuilder,
     wait::{self, seen},
@@ -13,10 +13,6 @@ use kube::{
     api::{Patch, PatchParams},
 };
 use serde_json::json;
-use std::time::Duration;
-
-/// Longer than the grace of a scenario's policy, its proof, and the writes that would follow.
-const LONG_ENOUGH: Duration = Duration::from_secs(10);
 
 /// A shoot of so many nodes with the dependents of its policy, which is not applied yet.
 pub(super) fn shoot(env: &Env, name: &str, nodes: usize) -> ShootBuilder {
@@ -45,27 +41,6 @@ pub(super) fn nothing_was_written(shoot: &Shoot) -> Result<()> {
     let writes = writes(shoot)?;
     ensure!(writes.is_empty(), "dependents were written: {writes:?}");
     Ok(())
-}
-
-/// Fails if a dependent is written from now on until long after the silence would have been acted
-/// on, or if the leases are not judged by then. Returns the report of that judgement.
-pub(super) async fn nothing_is_scaled(shoot: &Shoot) -> Result<ClusterHealthStatus> {
-    let before = writes(shoot)?;
-    let what = format!("the protection of {} as it was", shoot.namespace());
-    let protection = shoot.control_plane.health().await?.protection;
-    wait::holds(LONG_ENOUGH, &what, async || {
-        let status = shoot.control_plane.health().await?;
-        seen(
-            status.protection == protection,
-            serde_json::to_string(&status)?,
-        )
-    })
-    .await?;
-    let status = report(shoot).await?;
-    ensure!(status.protection == protection, "{status:?}");
-    let after = writes(shoot)?;
-    ensure!(after == before, "dependents were written: {after:?}");
-    Ok(status)
 }
 
 /// What the operator makes of the leases as they are by now.
@@ -118,32 +93,6 @@ pub(super) fn reads_since(shoot: &Shoot, then: Timestamp) -> Result<usize> {
         request.resource == "leases" && request.code == 200 && request.received > then
     });
     Ok(reads.count())
-}
-
-/// Waits until the dependents are down, and fails if one was written before it was due: before so
-/// many leases were certainly as old as that.
-pub(super) async fn is_protected_for(
-    shoot: &Shoot,
-    silent: usize,
-    expiry: Duration,
-) -> Result<ClusterHealthStatus> {
-    let before = writes(shoot)?.len();
-    let status = shoot.is_protected(Protection::Active).await?;
-    let first = writes(shoot)?.into_iter().nth(before);
-    let first = first
-        .context("protected, and nothing was written")?
-        .received;
-    let kubelets = shoot.kubelets.iter();
-    let renewals = kubelets.map(|kubelet| Ok(kubelet.last_renewal()?.sent));
-    let mut renewals = renewals.collect::<Result<Vec<_>>>()?;
-    renewals.sort();
-    let last = silent.checked_sub(1).and_then(|last| renewals.get(last));
-    let silence = first.duration_since(*last.context("not so many nodes")?);
-    ensure!(
-        silence >= SignedDuration::try_from(expiry)?,
-        "scaled down after {silence:?} of silence already"
-    );
-    Ok(status)
 }
 
 /// Fails unless the status has this reason, these counts of leases (candidates, expired, unknown),

@@ -19,10 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const VIEW: [&str; 2] = ["system:aggregate-to-view", "dependency-watchdog-view"];
 
 pub(crate) fn all() -> Vec<Scenario> {
-    super::scenarios![
-        e2e_an_outage_is_explained_to_a_viewer,
-        e2e_what_is_not_probed_is_explained_too,
-    ]
+    super::scenarios![e2e_an_outage_is_explained_to_a_viewer,]
 }
 
 /// Somebody who wants to know.
@@ -236,61 +233,4 @@ async fn restores(seed: &Seed, command: &str) -> Result<()> {
     let code = ran.process.ends(wait::LIMIT).await?.code();
     ensure!(code == Some(0), "{command}: {}", ran.process.log()?);
     Ok(())
-}
-
-async fn e2e_what_is_not_probed_is_explained_too(env: Env) -> Result<()> {
-    env.operator().await?;
-    let seed = env.seed().await?;
-    let shoot = staffed(env.shoot("unexplained")).await?;
-    let cluster = shoot.namespace();
-    let viewer = Reader::new(&seed, "reader", &VIEW).await?;
-    viewer
-        .is_told(
-            cluster,
-            &["has no record (ClusterHealth) that could be read."],
-        )
-        .await?;
-
-    shoot.policy()?.apply().await?;
-    shoot.is_found("Healthy").await?;
-    let asleep = json!({"spec": {"shoot": {
-        "spec": {"hibernation": {"enabled": true}}, "status": {"hibernated": true},
-    }}});
-    shoot.control_plane.patch_cluster(asleep).await?;
-    shoot.is_found("Hibernated").await?;
-    viewer
-        .is_told(
-            cluster,
-            &[
-                "is Hibernated; protection: None.",
-                "spec.shoot.spec.hibernation.enabled is true",
-                "there is no Lease garden/dwd-prober-leader-election",
-            ],
-        )
-        .await?;
-
-    let unknown = viewer.ask(&["shoot--e2e--unexplaned"]).await?;
-    ensure!(
-        unknown.code == Some(1) && unknown.text.contains("there is no Cluster"),
-        "{unknown:?}"
-    );
-    let nobody = Reader::new(&seed, "nobody", &[]).await?;
-    let refused = nobody.ask(&[cluster]).await?;
-    ensure!(
-        refused.code == Some(2)
-            && refused.text.contains("clusters.extensions.gardener.cloud")
-            && refused.text.contains("is forbidden"),
-        "{refused:?}"
-    );
-    let misspelt = nobody.ask(&["Shoot"]).await?;
-    ensure!(misspelt.code == Some(2), "{misspelt:?}");
-    // Nobody has changed anything by asking.
-    wait::until("the dependents as they were", async || {
-        let replicas = shoot
-            .dependent("kube-controller-manager")
-            .replicas()
-            .await?;
-        seen(replicas == COUNTS[0], replicas)
-    })
-    .await
 }

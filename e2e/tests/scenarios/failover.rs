@@ -2,22 +2,19 @@
 
 use super::{
     Scenario,
-    endpoints::{answers, counts},
     prober::{COUNTS, all_are_restored},
-    steps::{ELECTION, are, becomes, staffed, taken},
+    steps::{ELECTION, answers, are, becomes, counts, staffed, taken},
 };
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog::api::Protection;
 use dependency_watchdog_e2e::{
-    DEPENDENTS, Env, Operator, Process, Proxy, Request, Seed, Shoot, free_port,
+    DEPENDENTS, Env, Operator, Process, Request, Seed, Shoot, free_port,
     wait::{self, Look, seen},
 };
-use futures::future::try_join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::Api;
-use serde_json::json;
-use std::{ops::RangeInclusive, sync::Arc, time::Duration};
+use std::sync::Arc;
 
 const FIRST: &str = "replica-first";
 const SECOND: &str = "replica-second";
@@ -26,10 +23,7 @@ const LOST: &str = "leadership was lost";
 pub(crate) fn all() -> Vec<Scenario> {
     super::scenarios![
         e2e_a_leader_that_is_killed_is_followed_and_protection_stays,
-        e2e_outages_that_a_leader_leaves_are_acted_on_when_the_standby_leads,
         e2e_a_leader_that_was_frozen_writes_nothing_more,
-        e2e_a_leader_that_is_cut_off_stops_before_another_leads,
-        e2e_a_leader_that_is_stopped_hands_over_at_once,
     ]
 }
 
@@ -40,18 +34,13 @@ struct Pair {
     second: Operator,
     /// Of the second's endpoints.
     port: u16,
-    proxy: Proxy,
     shoot: Shoot,
 }
 
 impl Pair {
     async fn start(env: &Env, name: &str) -> Result<Self> {
         let seed = env.own_seed(name).await?;
-        let server = seed.server().url();
-        let server = server.strip_prefix("https://").context("no address")?;
-        let proxy = Proxy::start(server.parse()?).await?;
-        let mut kubeconfig = seed.operator_kubeconfig()?;
-        kubeconfig.server = proxy.url();
+        let kubeconfig = seed.operator_kubeconfig()?;
         let first = Operator::replica(&seed, FIRST, "prober", &kubeconfig, &ELECTION)?;
         leads(&seed, FIRST).await?;
         let port = free_port()?;
@@ -68,7 +57,6 @@ impl Pair {
             first,
             second,
             port,
-            proxy,
             shoot,
         })
     }
@@ -112,83 +100,6 @@ async fn e2e_a_leader_that_is_killed_is_followed_and_protection_stays(env: Env) 
     pair.is_finished_by_the_second().await
 }
 
-/// Seconds from the cut of a shoot's nodes to the end of the leader, each in a shoot of its own. After more
-/// than these the leader may already have acted.
-const AGES: RangeInclusive<u64> = 0..=16;
-
-/// With leases, a grace and an election as they are by default.
-async fn e2e_outages_that_a_leader_leaves_are_acted_on_when_the_standby_leads(
-    env: Env,
-) -> Result<()> {
-    let seed = env.own_seed("leader-leaves").await?;
-    let grace = Duration::from_secs(40);
-    let shoot = |name: &str| {
-        let shoot = env.shoot(name).on(&seed).lease_duration(grace);
-        shoot.label("story", "left")
-    };
-    let host = staffed(shoot("left")).await?;
-    let shoots = AGES.rev();
-    let shoots = shoots.map(|age| staffed(shoot(&format!("left-{age}")).beside(&host)));
-    let shoots = try_join_all(shoots).await?;
-    let first = Operator::replica(&seed, FIRST, "prober", &seed.operator_kubeconfig()?, &[])?;
-    leads(&seed, FIRST).await?;
-    let _second = Operator::replica(&seed, SECOND, "prober", &seed.other_kubeconfig()?, &[])?;
-    let policy = host.policy()?.named("left");
-    let policy = policy.with(&json!({
-        "clusterSelector": {"matchLabels": {"scenario": null, "story": "left"}},
-        "kcmNodeMonitorGraceDuration": "40s",
-        "probeInterval": "10s",
-    }));
-    policy.apply().await?;
-    for shoot in &shoots {
-        shoot.is_found("Healthy").await?;
-    }
-    // Each lease was renewed once more since the standby knows of the clusters.
-    let told = "the standby to have read each cluster";
-    wait::until(told, async || {
-        let requests = seed.other_requests()?;
-        let machines = |shoot: &Shoot| {
-            let mut lists = requests.iter().filter(|it| it.resource == "machines");
-            lists.any(|it| it.namespace == shoot.namespace())
-        };
-        seen(shoots.iter().all(machines), "not all Machines are listed")
-    })
-    .await?;
-
-    let mut seconds = tokio::time::interval(Duration::from_secs(1));
-    for shoot in &shoots {
-        // The ages are what is tried, not a time that something takes.
-        seconds.tick().await;
-        shoot.cut_all();
-    }
-    let killed = Timestamp::now();
-    first.process.kill();
-    leads(&seed, SECOND).await?;
-    let began = lease(&seed).await?.acquire_time.context("not acquired")?.0;
-    for (shoot, age) in shoots.iter().zip(AGES.rev()) {
-        shoot.is_protected(Protection::Active).await?;
-        let namespace = shoot.namespace();
-        let writes = seed.other_requests()?.into_iter().filter(Request::is_write);
-        let mut writes = writes.filter(|it| it.namespace == namespace);
-        let write = writes.next().context("no write")?.received;
-        eprintln!(
-            "a leader killed {age} s after the cut: led by another {:.1} s later, first write {:.1} s later",
-            began.duration_since(killed).as_secs_f64(),
-            write.duration_since(killed).as_secs_f64(),
-        );
-    }
-    let written = seed
-        .operator_requests()?
-        .into_iter()
-        .filter(Request::is_write);
-    let scaled = written.filter(|it| it.resource.starts_with("deployments"));
-    ensure!(
-        scaled.count() == 0,
-        "the first has acted: nothing was tried"
-    );
-    Ok(())
-}
-
 async fn e2e_a_leader_that_was_frozen_writes_nothing_more(env: Env) -> Result<()> {
     let pair = Pair::start(&env, "leader-frozen").await?;
     pair.begin_to_protect().await?;
@@ -213,37 +124,6 @@ async fn e2e_a_leader_that_was_frozen_writes_nothing_more(env: Env) -> Result<()
     pair.shoot.is_protected(Protection::Active).await?;
     are(&pair.shoot, COUNTS.map(taken)).await?;
     pair.first.process.ensure_running()
-}
-
-async fn e2e_a_leader_that_is_cut_off_stops_before_another_leads(env: Env) -> Result<()> {
-    let pair = Pair::start(&env, "leader-cut").await?;
-    pair.begin_to_protect().await?;
-    pair.proxy.cut();
-    wait::until("the second to lead", async || {
-        // Asked first: the Lease is free only when the first has stopped.
-        let lost = pair.first.process.log()?.contains(LOST);
-        let held = is_held_by(&pair.seed, SECOND).await?;
-        ensure!(lost || !matches!(held, Look::Met(())), "both lead");
-        Ok(held)
-    })
-    .await?;
-    is_lost(&pair.first.process).await?;
-    pair.is_finished_by_the_second().await
-}
-
-async fn e2e_a_leader_that_is_stopped_hands_over_at_once(env: Env) -> Result<()> {
-    let pair = Pair::start(&env, "leader-stopped").await?;
-    pair.begin_to_protect().await?;
-    let exit = pair.first.process.terminate(wait::LIMIT).await?;
-    ensure!(exit.success(), "{exit}");
-    let log = pair.first.process.log()?;
-    ensure!(log.contains("gave the Lease back"), "{log}");
-    // Not one of them is marked and still up, or down without a mark.
-    becomes(&pair.shoot, DEPENDENTS[0], taken(COUNTS[0])).await?;
-    leads(&pair.seed, SECOND).await?;
-    let spec = lease(&pair.seed).await?;
-    ensure!(spec.lease_transitions == Some(1), "{spec:?}");
-    pair.is_finished_by_the_second().await
 }
 
 async fn lease(seed: &Seed) -> Result<LeaseSpec> {

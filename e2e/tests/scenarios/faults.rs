@@ -1,5 +1,4 @@
-//! The short version of the campaign of faults: every write, and every kind of fault that needs no
-//! seed of its own, at least once.
+//! A sample of the faults on real servers; the campaign in virtual time has all of them.
 
 use super::Scenario;
 use anyhow::{Context as _, Result, ensure};
@@ -12,9 +11,7 @@ use std::sync::Mutex;
 /// The same points in every run, as far as the operator writes the same.
 const SEED: u64 = 1;
 /// A run mostly waits.
-const PARALLEL: usize = 16;
-/// So many of a hundred faults happen at least. Some statuses and events are not written in each run.
-const REACHED: usize = 80;
+const PARALLEL: usize = 12;
 
 pub(crate) fn all() -> Vec<Scenario> {
     super::scenarios![e2e_whatever_fails_at_whatever_write_the_end_is_the_same: 2]
@@ -43,15 +40,6 @@ async fn e2e_whatever_fails_at_whatever_write_the_end_is_the_same(env: Env) -> R
         .map(|(point, problems)| format!("{point}: {}", problems.join("; ")))
         .collect();
     ensure!(failures.is_empty(), "{}", failures.join("\n"));
-    let (runs, tried, reached) = (tally.runs, tally.tried(), tally.reached());
-    ensure!(
-        runs == points && tried >= campaign.writes().len(),
-        "{runs} runs with {tried} faults"
-    );
-    tally.ensure_dependents_reached()?;
-    ensure!(
-        reached * 100 >= tried * REACHED,
-        "only {reached} of {tried} faults happened"
-    );
-    Ok(())
+    ensure!(tally.runs == points, "{} runs", tally.runs);
+    tally.ensure_dependents_reached()
 }

@@ -6,10 +6,7 @@ use dependency_watchdog_e2e::{Env, Output, Seed};
 use std::{fs, path::Path, process::Stdio};
 
 pub(crate) fn all() -> Vec<Scenario> {
-    super::scenarios![
-        e2e_a_configuration_becomes_policies_that_the_api_server_takes,
-        e2e_check_says_what_the_api_server_says,
-    ]
+    super::scenarios![e2e_what_convert_makes_and_check_accepts_the_api_server_takes,]
 }
 
 /// Runs the product with these arguments.
@@ -30,8 +27,13 @@ async fn product(args: &[&str]) -> Result<Output> {
     })
 }
 
-async fn e2e_a_configuration_becomes_policies_that_the_api_server_takes(env: Env) -> Result<()> {
+async fn e2e_what_convert_makes_and_check_accepts_the_api_server_takes(env: Env) -> Result<()> {
     let seed = env.own_seed("convert").await?;
+    a_configuration_becomes_policies(&seed).await?;
+    check_says_what_the_api_server_says(&seed).await
+}
+
+async fn a_configuration_becomes_policies(seed: &Seed) -> Result<()> {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/gardener");
     for name in ["prober", "weeder"] {
         let fixture = fixtures.join(format!("{name}.yaml"));
@@ -95,8 +97,7 @@ const CASES: [(&str, &str, bool); 25] = [
     ("spec:", "  generation: x\nspec:", false),
 ];
 
-async fn e2e_check_says_what_the_api_server_says(env: Env) -> Result<()> {
-    let seed: &Seed = &*env.seed().await?;
+async fn check_says_what_the_api_server_says(seed: &Seed) -> Result<()> {
     let kubectl = seed.kubectl();
     for (index, (from, to, good)) in CASES.into_iter().enumerate() {
         let file = seed.directory().join(format!("checked-{index}.yaml"));

@@ -23,7 +23,6 @@ pub(crate) fn all() -> Vec<Scenario> {
     super::scenarios![
         e2e_nonsense_is_refused_with_the_field_and_what_is_allowed,
         e2e_a_policy_from_before_a_rule_stalls_alone,
-        e2e_a_weed_policy_from_before_a_rule_stalls_alone,
     ]
 }
 
@@ -136,25 +135,6 @@ async fn e2e_a_policy_from_before_a_rule_stalls_alone(env: Env) -> Result<()> {
         ("another-type", json!({"probeInterval": 7})),
     ];
     store_from_before_the_rules(&seed, "ProbePolicy", &cases).await?;
-
-    let operator = Operator::start(&seed, "prober", "prober", &[])?;
-    let shoot = env
-        .shoot("stalled")
-        .nodes(2)
-        .dependents(DEPENDENTS)
-        .on(&seed)
-        .await?;
-    shoot.policy()?.apply().await?;
-    shoot.is_found("Healthy").await?;
-    let sound = ("ProbePolicy", shoot.namespace());
-    condition(&seed, sound, "Ready", "True").await?;
-    let broken = ("ProbePolicy", "out-of-range");
-    stalls(&seed, broken, "spec.nodeLeaseFailureFraction").await?;
-    is_told_in_the_log(&operator, "another-type", "probeInterval").await
-}
-
-async fn e2e_a_weed_policy_from_before_a_rule_stalls_alone(env: Env) -> Result<()> {
-    let seed = env.own_seed("stalled-weeds").await?;
     let every_pod = json!({"servicesAndDependantSelectors": {SERVICE: {"podSelectors": [{}]}}});
     let cases = [
         ("every-pod", every_pod),
@@ -163,17 +143,27 @@ async fn e2e_a_weed_policy_from_before_a_rule_stalls_alone(env: Env) -> Result<(
     store_from_before_the_rules(&seed, "WeedPolicy", &cases).await?;
     let accepted: Vec<Accepted> = fixture("accepted.yaml")?;
     let sound = serde_json::from_value(base(&accepted, "WeedPolicy")?.clone())?;
-    let stored = policies(&seed, "WeedPolicy")?
+    let weeds = policies(&seed, "WeedPolicy")?
         .create(&PostParams::default(), &sound)
         .await?;
 
-    let operator = Operator::start(&seed, "weeder", "weeder", &[])?;
-    let sound = stored.name_any();
-    let ready = condition(&seed, ("WeedPolicy", &sound), "Ready", "True").await?;
+    let prober = Operator::start(&seed, "prober", "prober", &[])?;
+    let weeder = Operator::start(&seed, "weeder", "weeder", &[])?;
+    let shoot = env.shoot("stalled").nodes(2).on(&seed);
+    let shoot = shoot.dependents(DEPENDENTS).await?;
+    shoot.policy()?.apply().await?;
+    shoot.is_found("Healthy").await?;
+    let sound = ("ProbePolicy", shoot.namespace());
+    condition(&seed, sound, "Ready", "True").await?;
+    let broken = ("ProbePolicy", "out-of-range");
+    stalls(&seed, broken, "spec.nodeLeaseFailureFraction").await?;
+    is_told_in_the_log(&prober, "another-type", "probeInterval").await?;
+
+    let ready = condition(&seed, ("WeedPolicy", &weeds.name_any()), "Ready", "True").await?;
     ensure!(ready.reason == "Watching", "{ready:?}");
     let field = format!("spec.servicesAndDependantSelectors.{SERVICE}.podSelectors");
     stalls(&seed, ("WeedPolicy", "every-pod"), &field).await?;
-    is_told_in_the_log(&operator, "another-type", "watchDuration").await
+    is_told_in_the_log(&weeder, "another-type", "watchDuration").await
 }
 
 /// Stores policies of this kind, with these names and in place of some fields these, as if there had

@@ -7,10 +7,7 @@ use super::{
     steps::{are, staffed, taken},
 };
 use anyhow::{Context as _, Result, ensure};
-use dependency_watchdog::{
-    api::{Mode, ProbePolicy, Protection},
-    prober::plan::{MARK, RECORD},
-};
+use dependency_watchdog::api::{Mode, ProbePolicy, Protection};
 use dependency_watchdog_e2e::{
     DEPENDENTS, Env, Seed, Shoot,
     wait::{self, seen},
@@ -44,10 +41,7 @@ const LET_GO: &str =
     r#"kubectl patch probepol shoots --type merge -p '{"metadata":{"finalizers":null}}'"#;
 
 pub(crate) fn all() -> Vec<Scenario> {
-    super::scenarios![
-        e2e_the_guide_moves_an_installation_over_and_back_and_scales_nothing,
-        e2e_a_cluster_that_is_scaled_down_while_moving_is_restored,
-    ]
+    super::scenarios![e2e_the_guide_moves_an_installation_over_and_back_and_scales_nothing,]
 }
 
 /// A reader of the guide, in the root of a fresh clone.
@@ -241,49 +235,4 @@ async fn over_and_back(garden: &Garden<'_>, shoot: &Shoot) -> Result<()> {
     ensure!(policy(seed).await.is_err(), "something holds the policy");
     ensure!(generations(shoot).await? == before);
     reader.has_followed_all()
-}
-
-async fn e2e_a_cluster_that_is_scaled_down_while_moving_is_restored(env: Env) -> Result<()> {
-    let shoot = with_the_tool(&env, "moving").await?;
-    let garden = Garden::new(shoot.control_plane.seed())?;
-    tokio::select! {
-        ended = garden.run() => match ended? {},
-        told = taken_over(&garden, &shoot) => told,
-    }
-}
-
-async fn taken_over(garden: &Garden<'_>, shoot: &Shoot) -> Result<()> {
-    let reader = Reader::new(shoot.control_plane.seed())?;
-    garden.were_held_by(&[TOOL]).await?;
-    shoot.cut_all();
-    for (name, count) in DEPENDENTS.into_iter().zip(COUNTS) {
-        protected_by_the_tool(shoot, name, count).await?;
-    }
-    let before = generations(shoot).await?;
-
-    for heading in [CONVERT, REHEARSE] {
-        reader.follows(heading).await?;
-    }
-    shoot.is_found("Outage").await?;
-    for heading in [STAND_BY, PROBER, WEEDER, ACTS] {
-        reader.follows(heading).await?;
-    }
-    garden.were_held_by(&[TOOL, OURS]).await?;
-    shoot.is_protected(Protection::Active).await?;
-    are(shoot, COUNTS.map(taken)).await?;
-    ensure!(generations(shoot).await? == before);
-
-    shoot.restore_all();
-    shoot.is_protected(Protection::None).await?;
-    all_are_restored(shoot).await
-}
-
-/// As the tool does it: its annotations, then `scale`.
-async fn protected_by_the_tool(shoot: &Shoot, name: &str, count: i32) -> Result<()> {
-    let dependent = shoot.dependent(name);
-    let annotations = json!({MARK: "", RECORD: count.to_string()});
-    let patch = json!({"metadata": {"annotations": annotations}});
-    dependent.patch(patch).await?;
-    dependent.scale(0).await?;
-    dependent.is_ready(0).await
 }

@@ -6,7 +6,7 @@ use super::{
     prober::{COUNTS, all_are_restored},
     steps::{CA, ELECTION, KCM, MCM, are, becomes, plain, staffed, taken},
 };
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use dependency_watchdog::{
     api::{DependentRef, Protection},
     prober::plan::{IGNORE, MARK, RECORD},
@@ -23,10 +23,7 @@ const A_WHILE: Duration = Duration::from_secs(6);
 const HOLDER: &str = "prober";
 
 pub(crate) fn all() -> Vec<Scenario> {
-    super::scenarios![
-        e2e_what_is_owed_is_restored_by_hand_with_and_without_the_operator,
-        e2e_a_seed_is_uninstalled_once_all_is_restored_by_hand,
-    ]
+    super::scenarios![e2e_what_is_owed_is_restored_by_hand_with_and_without_the_operator,]
 }
 
 /// A seed with a leading operator.
@@ -269,49 +266,4 @@ async fn etcd_has(seed: &Seed, namespace: &str, replicas: i32, ignored: &str) ->
     let told = annotation(IGNORE).unwrap_or_default();
     ensure!(told == ignored, "{found}");
     Ok(())
-}
-
-async fn e2e_a_seed_is_uninstalled_once_all_is_restored_by_hand(env: Env) -> Result<()> {
-    let (seed, operator) = led(&env, "goodbye").await?;
-    let shoot = staffed(env.shoot("goodbye").on(&seed)).await?;
-    cut_off(&shoot).await?;
-    let kubectl = seed.kubectl();
-    kubectl
-        .run(&["delete", "probepol", "--all", "--wait=false"])
-        .await?;
-    operator.process.kill();
-
-    // While something is owed the policy stays.
-    let mcm = shoot.dependent(MCM);
-    let garbled = json!({"metadata": {"annotations": {RECORD: "three"}}});
-    mcm.patch(garbled).await?;
-    let printed = restore(&seed, "too-soon", &["--all", "--yes"], 1).await?;
-    says(&printed, &["keeps its finalizer", shoot.namespace()])?;
-    ensure!(shoot.policy()?.exists().await?);
-
-    let mended = json!({"metadata": {"annotations": {RECORD: "3"}}});
-    mcm.patch(mended).await?;
-    let printed = restore(&seed, "last", &["--all", "--yes"], 0).await?;
-    says(&printed, &["its finalizer was taken off"])?;
-    all_are_restored(&shoot).await?;
-    ensure!(!shoot.policy()?.exists().await?);
-
-    // Nothing holds the kinds any more: the command waits until they are gone.
-    kubectl
-        .run(&["delete", "-k", "manifests", "--timeout=170s"])
-        .await?;
-    let kinds = kubectl.run(&["get", "crds", "-o", "name"]).await?;
-    ensure!(!kinds.contains("watchdog"), "{kinds}");
-    let lease = [
-        "-n",
-        "garden",
-        "delete",
-        "lease",
-        "dwd-prober-leader-election",
-    ];
-    kubectl
-        .run(&lease)
-        .await
-        .context("the operator had no Lease")?;
-    all_are_restored(&shoot).await
 }

@@ -1,68 +1,20 @@
-//! What the operator writes beside dependents: records that come back, and the finalizer of policies.
+//! What the operator makes of a definition that is older than itself.
 
 use super::{
     Scenario,
     steps::{ELECTION, staffed},
 };
-use anyhow::{Context as _, Result, bail, ensure};
-use dependency_watchdog::api::{ClusterHealth, FINALIZER, ProbePolicy, Protection};
+use anyhow::{Context as _, Result, ensure};
+use dependency_watchdog::api::{ClusterHealth, Protection};
 use dependency_watchdog_e2e::{
-    DEPENDENTS, Env, Operator, Shoot,
-    wait::{self, Look, seen},
+    Env, Operator,
+    wait::{self, seen},
 };
-use kube::{
-    Api, ResourceExt as _,
-    api::{DeleteParams, Patch, PatchParams},
-};
+use kube::Api;
 use serde_json::json;
 
-/// A finalizer that somebody else holds.
-const OTHER: &str = "example.com/other";
-
 pub(crate) fn all() -> Vec<Scenario> {
-    super::scenarios![
-        e2e_a_deleted_clusterhealth_comes_back,
-        e2e_the_finalizer_comes_and_goes,
-        e2e_a_definition_that_is_older_than_the_operator_costs_its_new_fields_alone,
-    ]
-}
-
-async fn e2e_a_deleted_clusterhealth_comes_back(env: Env) -> Result<()> {
-    env.operator().await?;
-    let shoot = env
-        .shoot("comes-back")
-        .nodes(2)
-        .dependents(DEPENDENTS)
-        .await?;
-    shoot.policy()?.apply().await?;
-    shoot.is_found("Healthy").await?;
-
-    let records: Api<ClusterHealth> = Api::all(env.seed().await?.client()?);
-    let first = records.get(shoot.namespace()).await?;
-    records
-        .delete(shoot.namespace(), &DeleteParams::default())
-        .await?;
-    let second = wait::until("another ClusterHealth with a status", async || {
-        let Some(found) = records.get_opt(shoot.namespace()).await? else {
-            return Ok(Look::Not("none".to_owned()));
-        };
-        let another = found.uid() != first.uid() && found.status.is_some();
-        Ok(match another {
-            true => Look::Met(found),
-            false => Look::Not(serde_json::to_string(&found)?),
-        })
-    })
-    .await?;
-    ensure!(second.owner_references() == first.owner_references());
-    // The generation of each condition is right only as long as the server does not count further.
-    let conditions = second.status.iter().flat_map(|it| &it.conditions);
-    for condition in conditions {
-        ensure!(condition.observed_generation == second.metadata.generation);
-    }
-    let managed_by = second.labels().get("app.kubernetes.io/managed-by");
-    ensure!(managed_by.is_some_and(|it| it == "dependency-watchdog"));
-    shoot.is_found("Healthy").await?;
-    Ok(())
+    super::scenarios![e2e_a_definition_that_is_older_than_the_operator_costs_its_new_fields_alone,]
 }
 
 /// The operator was upgraded, and the definitions were not.
@@ -109,82 +61,4 @@ async fn e2e_a_definition_that_is_older_than_the_operator_costs_its_new_fields_a
         "{dependents:?}"
     );
     Ok(())
-}
-
-async fn e2e_the_finalizer_comes_and_goes(env: Env) -> Result<()> {
-    env.operator().await?;
-    let shoot = env
-        .shoot("finalizer")
-        .nodes(3)
-        .dependents(DEPENDENTS)
-        .await?;
-    // All of them, so that the message tells of all of them.
-    let policy = shoot
-        .policy()?
-        .with(&json!({"nodeLeaseFailureFraction": 1.0}));
-    policy.apply().await?;
-    shoot.is_found("Healthy").await?;
-    hold_as_well(&env, &shoot, &[OTHER]).await?;
-    finalizers_are(&env, &shoot, &[OTHER]).await?;
-
-    shoot.cut_all();
-    let status = shoot.is_protected(Protection::Active).await?;
-    finalizers_are(&env, &shoot, &[FINALIZER, OTHER]).await?;
-    let message = status.message.context("no message")?;
-    ensure!(
-        message.contains("zones: zone-a 1 of 1, zone-b 1 of 1, zone-c 1 of 1"),
-        "{message}"
-    );
-
-    shoot.restore_all();
-    shoot.is_protected(Protection::None).await?;
-    finalizers_are(&env, &shoot, &[OTHER]).await?;
-
-    // With it the last one goes, and nothing brings the policy back: least of all the request that
-    // would have put the finalizer on.
-    let uid = policy.get().await?.uid().context("no UID")?;
-    policy.delete().await?;
-    hold_as_well(&env, &shoot, &[]).await?;
-    let policies: Api<ProbePolicy> = Api::all(env.seed().await?.client()?);
-    wait::until("the policy to be gone", async || {
-        let found = policies.get_opt(shoot.namespace()).await?;
-        seen(found.is_none(), format!("{found:?}"))
-    })
-    .await?;
-    let late = Patch::Apply(json!({
-        "apiVersion": "dependency-watchdog.gardener.cloud/v1alpha1",
-        "kind": "ProbePolicy",
-        "metadata": {"name": shoot.namespace(), "uid": uid, "finalizers": [FINALIZER]},
-    }));
-    let params = PatchParams::apply("late").force();
-    match policies.patch(shoot.namespace(), &params, &late).await {
-        Err(kube::Error::Api(status)) => ensure!(status.code == 409, "{status:?}"),
-        other => bail!("not refused: {other:?}"),
-    }
-    Ok(())
-}
-
-/// Somebody else holds the policy by these finalizers, and by no others.
-async fn hold_as_well(env: &Env, shoot: &Shoot, finalizers: &[&str]) -> Result<()> {
-    let policies: Api<ProbePolicy> = Api::all(env.seed().await?.client()?);
-    let patch = Patch::Apply(json!({
-        "apiVersion": "dependency-watchdog.gardener.cloud/v1alpha1",
-        "kind": "ProbePolicy",
-        "metadata": {"name": shoot.namespace(), "finalizers": finalizers},
-    }));
-    policies
-        .patch(shoot.namespace(), &PatchParams::apply("other"), &patch)
-        .await?;
-    Ok(())
-}
-
-async fn finalizers_are(env: &Env, shoot: &Shoot, expected: &[&str]) -> Result<()> {
-    let policies: Api<ProbePolicy> = Api::all(env.seed().await?.client()?);
-    wait::until(&format!("the finalizers to be {expected:?}"), async || {
-        let policy = policies.get(shoot.namespace()).await?;
-        let mut found: Vec<&str> = policy.finalizers().iter().map(|it| &**it).collect();
-        found.sort_unstable();
-        seen(found == expected, format!("{found:?}"))
-    })
-    .await
 }

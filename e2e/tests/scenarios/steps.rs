@@ -8,7 +8,7 @@ use dependency_watchdog::{
     prober::plan::{MARK, RECORD},
 };
 use dependency_watchdog_e2e::{
-    DEPENDENTS, Dependent, Request, Shoot, ShootBuilder,
+    DEPENDENTS, Dependent, Request, Seed, Shoot, ShootBuilder, ask,
     wait::{self, seen},
 };
 use serde_json::{Value, json};
@@ -204,6 +204,42 @@ pub(super) async fn is_looked_at(shoot: &Shoot, name: &str, times: usize) -> Res
     wait::until(&what, async || {
         let more = looks()? - before;
         seen(more >= times, format!("{more} looks"))
+    })
+    .await
+}
+
+/// Waits until kubectl shows a line with each of these groups of words.
+pub(super) async fn shown(seed: &Seed, arguments: &[&str], lines: &[&[&str]]) -> Result<()> {
+    let kubectl = seed.kubectl();
+    wait::until(
+        &format!("kubectl {arguments:?} to show {lines:?}"),
+        async || {
+            let shown = kubectl.run(arguments).await?;
+            let has = |words: &[&str]| {
+                let mut lines = shown.lines();
+                lines.any(|line| words.iter().all(|word| line.contains(word)))
+            };
+            seen(lines.iter().all(|words| has(words)), &shown)
+        },
+    )
+    .await
+}
+
+/// Waits until it is answered by this code.
+pub(super) async fn answers(port: u16, path: &str, code: u16) -> Result<()> {
+    wait::until(&format!("{path} to be {code}"), async || {
+        let (answered, body) = ask(port, path).await?;
+        seen(answered == code, format!("{answered}: {body}"))
+    })
+    .await
+}
+
+/// Waits until the metrics have this line.
+pub(super) async fn counts(port: u16, line: &str) -> Result<()> {
+    let line = format!("dependency_watchdog_{line}");
+    wait::until(&line, async || {
+        let (_, body) = ask(port, "/metrics").await?;
+        seen(body.lines().any(|it| it == line), body)
     })
     .await
 }

@@ -1,17 +1,20 @@
 //! The weeder: pods that crash-loop are deleted when the service they need is back, so that they
 //! restart at once.
 
-use super::{Scenario, events::shown, steps::ELECTION};
+use super::{
+    Scenario,
+    steps::{ELECTION, shown},
+};
 use anyhow::{Context as _, Result, bail, ensure};
 use dependency_watchdog::api::{WeedPolicy, WeedPolicyStatus};
 use dependency_watchdog_e2e::{
-    API_SERVER, App, BACK_OFF, ETCD, Env, KCM, Kubeconfig, NODE, Operator, Policy, Request,
-    SCHEDULER, Seed, Stack, is_looping,
+    API_SERVER, App, BACK_OFF, ETCD, Env, KCM, Kubeconfig, Operator, Policy, Request, SCHEDULER,
+    Seed, Stack, is_looping,
     wait::{self, Look, seen},
 };
 use futures::future::try_join_all;
 use jiff::Timestamp;
-use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node, discovery::v1::EndpointSlice};
+use k8s_openapi::api::{coordination::v1::Lease, discovery::v1::EndpointSlice};
 use kube::{Api, ResourceExt as _, api::ListParams};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, time::Duration};
@@ -42,12 +45,8 @@ const SECONDS: Duration = Duration::from_secs(5);
 pub(crate) fn all() -> Vec<Scenario> {
     super::scenarios![
         e2e_a_control_plane_is_weeded_minutes_before_its_back_off_ends,
-        e2e_pods_are_weeded_only_while_a_window_is_open,
-        e2e_pods_that_nothing_would_bring_back_are_not_weeded,
-        e2e_two_policies_weed_a_pod_once,
         e2e_weeding_goes_on_with_another_leader_and_another_api_server,
         e2e_many_namespaces_are_weeded_at_the_cost_of_a_few_watches,
-        e2e_a_service_that_was_ready_long_before_a_weeder_starts_opens_no_window,
     ]
 }
 
@@ -151,7 +150,9 @@ fn looks_at_pods(mut requests: Vec<Request>) -> Vec<Request> {
 }
 
 async fn e2e_a_control_plane_is_weeded_minutes_before_its_back_off_ends(env: Env) -> Result<()> {
-    let (workloads, _) = env.weeding().await?;
+    let seed = env.own_seed("weeding").await?;
+    let workloads = env.workloads(&seed).await?;
+    let _weeder = Operator::start(&seed, "weeder", "weeder", &[])?;
     let stack = workloads.stack("shoot--e2e--chain").await?;
     let dependants = [API_SERVER, KCM, SCHEDULER, MONITORING];
     stack.run(&ETCD).await?;
@@ -236,162 +237,6 @@ async fn are_back(
         ensure!(uids.is_disjoint(looping), "{} was not replaced", app.name);
     }
     keeps_looping(stack, &MONITORING, monitoring).await
-}
-
-async fn e2e_pods_are_weeded_only_while_a_window_is_open(env: Env) -> Result<()> {
-    let (workloads, _) = env.weeding().await?;
-    let stack = workloads.stack("shoot--e2e--window").await?;
-    let policy = open(&stack).await?;
-
-    // One that starts to loop in the window goes at once, …
-    let before = stack.uids(&API_SERVER).await?;
-    stack.crash(&API_SERVER);
-    are_weeded(&stack, 0, &before).await?;
-    stack.is_ready(&API_SERVER).await?;
-
-    // … one that does after its end stays, …
-    let short = policy.clone().with(&json!({"watchDuration": "1s"}));
-    short.apply().await?;
-    short
-        .reports("no window", |it| it.open_windows == 0)
-        .await?;
-    stays(&stack).await?;
-
-    // … also while the policy is suspended, …
-    policy
-        .clone()
-        .with(&json!({"suspend": true}))
-        .apply()
-        .await?;
-    policy.says("Ready", "Suspended").await?;
-    let looping = stays(&stack).await?;
-
-    // … and goes when it no longer is. The window is new, and what else loops in it goes too.
-    let before = count(&stack)?;
-    policy.apply().await?;
-    are_weeded(&stack, before, &looping).await?;
-    stack.is_ready(&API_SERVER).await?;
-
-    // Nothing is deleted any more for a policy that is removed in the middle of it.
-    policy.delete().await?;
-    let next = policy
-        .named("shoot--e2e--window-next")
-        .with(&json!({"suspend": true}));
-    next.apply().await?;
-    // What becomes of policies is seen in order: so was the removal by then.
-    next.says("Ready", "Suspended").await?;
-    stays(&stack).await?;
-    Ok(())
-}
-
-/// Has the API servers crash-loop, which nothing is done about. Tells their UIDs.
-async fn stays(stack: &Stack) -> Result<BTreeSet<String>> {
-    let before = count(stack)?;
-    stack.crash(&API_SERVER);
-    let looping = stack.is_looping(&API_SERVER).await?;
-    keeps_looping(stack, &API_SERVER, &looping).await?;
-    ensure!(count(stack)? == before, "pods were deleted");
-    Ok(looping)
-}
-
-async fn e2e_pods_that_nothing_would_bring_back_are_not_weeded(env: Env) -> Result<()> {
-    let (workloads, _) = env.weeding().await?;
-    let stack = workloads.stack("shoot--e2e--alone").await?;
-    let seed = stack.seed();
-    let policy = open(&stack).await?;
-    let dry = policy.clone().with(&json!({"mode": "DryRun"}));
-    dry.apply().await?;
-    let alone = App {
-        name: "alone",
-        service: None,
-        ..API_SERVER
-    };
-    let nodes: Api<Node> = Api::all(seed.client()?);
-    let node = json!([{
-        "apiVersion": "v1",
-        "kind": "Node",
-        "name": NODE,
-        "uid": nodes.get(NODE).await?.metadata.uid,
-        "controller": true,
-    }]);
-    stack.run_alone(&alone, "bare", &json!([])).await?;
-    stack.run_alone(&alone, "static", &node).await?;
-    let job = json!([{
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "name": "build",
-        "uid": "6a0f1f0e-6f3b-4c8e-9a55-1d0a3c1f8a11",
-        "controller": true,
-    }]);
-    stack.run_alone(&alone, "job", &job).await?;
-    stack.is_ready(&alone).await?;
-    dry.says("Ready", "DryRun").await?;
-
-    stack.crash(&API_SERVER);
-    stack.crash(&alone);
-    let looping = stack.is_looping(&API_SERVER).await?;
-    let kept = stack.is_looping(&alone).await?;
-    let told = |it: &WeedPolicyStatus| (it.last_weeds.len(), it.left_alone.len()) == (2, 3);
-    let status = dry.reports("what it would do", told).await?;
-    let only_told = status.last_weeds.iter().all(|it| it.dry_run) && status.weeded == 0;
-    ensure!(only_told, "{status:?}");
-    let left = status.left_alone.iter();
-    let left: BTreeSet<_> = left
-        .map(|it| (it.pod.as_str(), it.reason.as_str()))
-        .collect();
-    ensure!(
-        left == [
-            ("bare", "NoController"),
-            ("static", "StaticPod"),
-            ("job", "JobPod")
-        ]
-        .into(),
-        "{left:?}"
-    );
-    keeps_looping(&stack, &API_SERVER, &looping).await?;
-    ensure!(count(&stack)? == 0, "mode DryRun deletes");
-
-    policy.apply().await?;
-    are_weeded(&stack, 0, &looping).await?;
-    stack.is_ready(&API_SERVER).await?;
-    keeps_looping(&stack, &alone, &kept).await?;
-    let events = ["get", "events", "-n", stack.namespace()];
-    let lines: [&[&str]; 5] = [
-        &["WouldWeed", "replicaset/kube-apiserver"],
-        &["PodWeeded", "replicaset/kube-apiserver"],
-        &["LeftAlone", "pod/bare"],
-        &["LeftAlone", "pod/static"],
-        &["LeftAlone", "pod/job"],
-    ];
-    shown(seed, &events, &lines).await
-}
-
-async fn e2e_two_policies_weed_a_pod_once(env: Env) -> Result<()> {
-    let (workloads, _) = env.weeding().await?;
-    let stack = workloads.stack("shoot--e2e--overlap").await?;
-    let first = open(&stack).await?;
-    let selector = json!([{"matchLabels": {"app": API_SERVER.name}}]);
-    let second = stack.policy(&[("etcd-main-client", selector)])?;
-    let second = second.named("shoot--e2e--overlap-too");
-    second.apply().await?;
-    has_windows(&stack, 2).await?;
-
-    let looping = stack.uids(&API_SERVER).await?;
-    stack.crash(&API_SERVER);
-    are_weeded(&stack, 0, &looping).await?;
-    stack.is_ready(&API_SERVER).await?;
-    // Each is credited once: to the window that was opened first, unless only the watch of the other has
-    // shown the pod by then.
-    wait::until("both pods to be reported", async || {
-        let weeded = try_join_all([first.get(), second.get()]).await?;
-        let weeded = weeded
-            .into_iter()
-            .map(|it| it.status.unwrap_or_default().weeded);
-        let weeded: Vec<_> = weeded.collect();
-        seen(weeded.iter().sum::<i64>() == 2, format!("{weeded:?}"))
-    })
-    .await?;
-    are_weeded(&stack, 0, &looping).await
 }
 
 async fn e2e_weeding_goes_on_with_another_leader_and_another_api_server(env: Env) -> Result<()> {
@@ -492,44 +337,6 @@ async fn e2e_many_namespaces_are_weeded_at_the_cost_of_a_few_watches(env: Env) -
         .partition(|request| request.namespace.is_empty());
     ensure!(everywhere.len() == 1 && own.len() <= APART, "{watches:?}");
     Ok(())
-}
-
-/// By what a real kube-controller-manager writes on a slice.
-async fn e2e_a_service_that_was_ready_long_before_a_weeder_starts_opens_no_window(
-    env: Env,
-) -> Result<()> {
-    let seed = env.own_seed("long-ready").await?;
-    let workloads = env.workloads(&seed).await?;
-    let stack = workloads.stack("shoot--e2e--long-ready").await?;
-    stack.run(&ETCD).await?;
-    stack.run(&API_SERVER).await?;
-    stack.down(&ETCD);
-    let looping = stack.is_looping(&API_SERVER).await?;
-    let changed = recovers(&stack).await?;
-
-    let [needs_etcd, _] = chain();
-    let policy = stack.policy(&[needs_etcd])?;
-    let short = policy.clone().with(&json!({"watchDuration": "1s"}));
-    short.apply().await?;
-    passes(changed).await?;
-    let weeder = Operator::start(&seed, "weeder", "weeder", &[])?;
-    let status = short.reports("etcd to be ready", |it| it.services.ready == 1);
-    let status = status.await?;
-    ensure!(status.open_windows == 0, "{status:?}");
-    keeps_looping(&stack, &API_SERVER, &looping).await?;
-    ensure!(count(&stack)? == 0, "pods were deleted");
-    let log = weeder.process.log()?;
-    ensure!(log.contains(ETCD_SERVICE), "nothing tells why: {log}");
-
-    // A window that lasts for longer would have been open: another weeder opens it.
-    let exit = weeder.process.terminate(SECONDS).await?;
-    ensure!(exit.success(), "{exit}");
-    policy
-        .with(&json!({"watchDuration": "10m"}))
-        .apply()
-        .await?;
-    let _weeder = Operator::start(&seed, "weeder-next", "weeder", &[])?;
-    are_weeded(&stack, 0, &looping).await
 }
 
 /// Has etcd be away and come back, until its slice says since when it is ready, and tells that.

@@ -149,16 +149,6 @@ impl Fault {
         )
     }
 
-    /// Whether all that it does is to answer the write badly, so that others can happen in the same
-    /// run without changing what it is like.
-    pub fn is_mere_answer(self) -> bool {
-        self.course() == Course::Answer
-            && !matches!(
-                self,
-                Self::CrashBefore | Self::CrashAfter | Self::SeedConnectionsDead
-            )
-    }
-
     /// Whether it hits everybody on the seed, so that the run needs one of its own.
     pub fn needs_own_seed(self) -> bool {
         matches!(self, Self::SeedRestart | Self::EtcdRestart)

@@ -39,7 +39,7 @@ struct Cli {
     /// Try so many pairs of faults besides, drawn at random
     #[arg(long, default_value_t = 200)]
     pairs: usize,
-    /// Try a sample with every write in it and every kind, and no pairs
+    /// Try a sample of twelve kinds, each at another write, and no pairs
     #[arg(long)]
     sample: bool,
     /// Try this point alone, as --list shows it; can be given several times

@@ -1,29 +1,20 @@
-//! docs/gitops.md: its commands wait for what they say, Flux and Argo CD see each state as its table has
-//! it, and the examples are what these two accept.
+//! docs/gitops.md: Flux and Argo CD see each state as its table has it, and an API server accepts what is applied.
 
-use super::super::{
-    Scenario,
-    steps::{staffed, taken},
-};
-use super::{COUNTS, all_are_restored, are};
+use super::super::Scenario;
 use anyhow::{Context as _, Result, ensure};
-use dependency_watchdog::api::Protection;
 use dependency_watchdog_e2e::{
-    Env, Operator, Seed, Verdict, gitops_definitions, verdicts,
+    Env, Seed, Verdict, gitops_definitions, verdicts,
     wait::{self, seen},
 };
 use serde_json::{Value, json};
 use std::{path::Path, sync::Arc};
 
-const GUIDE: &str = include_str!("../../../../docs/gitops.md");
 const SCRIPTS: &str = "manifests/examples/gitops/argocd/argocd-cm.yaml";
 
 pub(super) fn all() -> Vec<Scenario> {
     crate::scenarios::scenarios![
         e2e_gitops_tools_see_every_state_as_documented: 0,
-        e2e_gitops_examples_are_what_flux_and_argo_cd_accept,
         e2e_the_server_accepts_every_folder_of_manifests: 0,
-        e2e_kubectl_waits_for_policies_as_documented,
     ]
 }
 
@@ -334,195 +325,6 @@ async fn e2e_the_server_accepts_every_folder_of_manifests(env: Env) -> Result<()
         let answer = seed.kubectl().run(&command).await;
         let answer = answer.with_context(|| format!("{folder} is refused"))?;
         ensure!(answer.contains("server dry run"), "{folder}: {answer}");
-    }
-    Ok(())
-}
-
-async fn e2e_gitops_examples_are_what_flux_and_argo_cd_accept(env: Env) -> Result<()> {
-    let seed = with_foreign_kinds(&env, "gitops").await?;
-    let kubectl = seed.kubectl();
-    let dry_run = [&DRY_RUN[..], &["-f"]].concat();
-    for (folder, count) in [("argocd", 2), ("flux", 5)] {
-        let folder = format!("manifests/examples/gitops/{folder}");
-        let applied = kubectl.run(&[&dry_run[..], &[&folder]].concat()).await?;
-        ensure!(applied.lines().count() == count, "{applied}");
-
-        // Each field is asked about: one letter more, and it is refused.
-        for file in std::fs::read_dir(format!("{}/../{folder}", env!("CARGO_MANIFEST_DIR")))? {
-            let text = std::fs::read_to_string(file?.path())?;
-            let specs = text.matches("\nspec:\n").count();
-            let wrong = tempfile::NamedTempFile::with_suffix(".yaml")?;
-            let text = text.replace("\nspec:\n", "\nspec:\n  intervall: 1m\n");
-            std::fs::write(wrong.path(), text)?;
-            let path = wrong.path().display().to_string();
-            let answer = kubectl.try_run(&[&dry_run[..], &[&path]].concat()).await?;
-            let refused = answer.stderr.matches("spec.intervall").count();
-            ensure!(refused == specs, "{answer:?}");
-        }
-    }
-    // What the Application and the Kustomization name is there.
-    let root = format!("{}/..", env!("CARGO_MANIFEST_DIR"));
-    for file in [
-        "argocd/application.yaml",
-        "flux/operator.yaml",
-        "flux/policies.yaml",
-    ] {
-        let text = std::fs::read_to_string(format!("{root}/manifests/examples/gitops/{file}"))?;
-        let paths = text
-            .lines()
-            .filter_map(|it| it.trim().strip_prefix("path: "));
-        let paths: Vec<&str> = paths.collect();
-        ensure!(!paths.is_empty(), "{file} names no path");
-        for path in paths {
-            let there = std::path::Path::new(&root).join(path).is_dir();
-            ensure!(there, "{file}: {path}");
-        }
-    }
-    // The scripts join what the ConfigMap has.
-    let there = [
-        "-n",
-        "argocd",
-        "create",
-        "configmap",
-        "argocd-cm",
-        "--from-literal=url=x",
-    ];
-    kubectl.run(&there).await?;
-    let apply = "kubectl apply --server-side -f manifests/examples/gitops/argocd/argocd-cm.yaml";
-    documented(&seed, apply).await?;
-    let data = [
-        "-n",
-        "argocd",
-        "get",
-        "configmap",
-        "argocd-cm",
-        "-o",
-        "json",
-    ];
-    let data: Value = serde_json::from_str(&kubectl.run(&data).await?)?;
-    let data = data
-        .get("data")
-        .and_then(Value::as_object)
-        .context("no data")?;
-    ensure!(data.len() == 4 && data.contains_key("url"), "{data:?}");
-    Ok(())
-}
-
-/// Runs a command of the page, as it stands there.
-async fn documented(seed: &Seed, command: &str) -> Result<String> {
-    ensure!(
-        GUIDE.lines().any(|line| line == command),
-        "docs/gitops.md does not have: {command}"
-    );
-    seed.kubectl().script(command, &[]).await
-}
-
-/// What is made of a policy as it is now.
-async fn verdict(seed: &Seed, kind: &str) -> Result<Verdict> {
-    let object = seed
-        .kubectl()
-        .run(&["get", kind, "shoots", "-o", "json"])
-        .await?;
-    let found = verdicts(SCRIPTS, &[serde_json::from_str(&object)?]).await?;
-    found.into_iter().next().context("no verdict")
-}
-
-async fn is(seed: &Seed, kind: &str, flux: &str, argo: &str) -> Result<String> {
-    let found = verdict(seed, kind).await?;
-    ensure!(
-        found.flux == flux && found.argo == argo,
-        "{kind}: {found:?}"
-    );
-    Ok(found.message)
-}
-
-const ESTABLISHED: &str = "kubectl wait --for=condition=Established crd \
-     -l app.kubernetes.io/name=dependency-watchdog --timeout=60s";
-const AVAILABLE: &str = "kubectl -n garden wait --for=condition=Available deployment \
-     -l app.kubernetes.io/name=dependency-watchdog --timeout=120s";
-const READY: &str = "kubectl wait --for=condition=Ready probepol,weedpol --all --timeout=120s";
-const CALM: &str = "kubectl wait --for=condition=Protecting=false probepol --all --timeout=30m";
-
-async fn e2e_kubectl_waits_for_policies_as_documented(env: Env) -> Result<()> {
-    let seed = env.own_seed("gitops-waits").await?;
-    let shoot = staffed(env.shoot("gitops").on(&seed)).await?;
-    let grace = json!({"kubeControllerManager": {"nodeMonitorGracePeriod": "8s"}});
-    let patch = json!({"spec": {"shoot": {"spec": {"kubernetes": grace}}}});
-    shoot.control_plane.patch_cluster(patch).await?;
-    let established = documented(&seed, ESTABLISHED).await?;
-    ensure!(established.lines().count() == 3, "{established}");
-    let available = documented(&seed, AVAILABLE).await?;
-    ensure!(available.lines().count() == 2, "{available}");
-
-    documented(&seed, "dependency-watchdog check -f docs/examples").await?;
-    let dry_run = "kubectl apply --server-side --dry-run=server -k docs/examples";
-    documented(&seed, dry_run).await?;
-    let apply = ["apply", "--server-side", "-k", "docs/examples"];
-    seed.kubectl().run(&apply).await?;
-    // Nobody has seen them, so nobody takes them for done.
-    for kind in ["probepol", "weedpol"] {
-        is(&seed, kind, "InProgress", "Progressing").await?;
-    }
-    let prober = Operator::start(&seed, "prober", "prober", &[])?;
-    let weeder = Operator::start(&seed, "weeder", "weeder", &[])?;
-    documented(&seed, READY).await?;
-    for kind in ["probepol", "weedpol"] {
-        is(&seed, kind, "Current", "Healthy").await?;
-    }
-    let patch = |spec: &'static str| {
-        [
-            "patch",
-            "probepol,weedpol",
-            "shoots",
-            "--type=merge",
-            "-p",
-            spec,
-        ]
-    };
-    seed.kubectl()
-        .run(&patch(r#"{"spec":{"suspend":true}}"#))
-        .await?;
-    documented(&seed, READY).await?;
-    for kind in ["probepol", "weedpol"] {
-        is(&seed, kind, "Current", "Suspended").await?;
-    }
-    let act = r#"{"spec":{"suspend":false,"mode":"Enforce"}}"#;
-    seed.kubectl().run(&patch(act)).await?;
-    documented(&seed, READY).await?;
-    documented(&seed, CALM).await?;
-
-    // One that protects is well, and says so; deleted, it goes when all is given back.
-    shoot.is_found("Healthy").await?;
-    shoot.cut_all();
-    shoot.is_protected(Protection::Active).await?;
-    are(&shoot, COUNTS.map(taken)).await?;
-    wait::until("the policy to tell of the outage", async || {
-        let found = verdict(&seed, "probepol").await?;
-        let told = found.flux == "Current"
-            && found.argo == "Healthy"
-            && found.message.contains(shoot.namespace());
-        seen(told, format!("{found:?}"))
-    })
-    .await?;
-    documented(&seed, "kubectl delete probepol --all --wait=false").await?;
-    wait::until("its deletion to be told", async || {
-        let found = verdict(&seed, "probepol").await?;
-        let told = found.flux == "Terminating"
-            && found.argo == "Progressing"
-            && found.message.contains(shoot.namespace());
-        seen(told, format!("{found:?}"))
-    })
-    .await?;
-    shoot.restore_all();
-    documented(
-        &seed,
-        "kubectl wait --for=delete probepol --all --timeout=30m",
-    )
-    .await?;
-    all_are_restored(&shoot).await?;
-    for operator in [prober, weeder] {
-        let exit = operator.process.terminate(wait::LIMIT).await?;
-        ensure!(exit.success(), "{exit}");
     }
     Ok(())
 }
