@@ -45,12 +45,12 @@ image-check: need-cargo controlplane ## Build as the Dockerfile does, and try th
 
 .PHONY: demo
 demo: controlplane build ## See a cluster protected when its network breaks, and a control plane recover at once
-	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/debug/dependency-watchdog}" exec "$$target/debug/demo"
+	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/debug/dependency-watchdog}" exec "$$target/debug/lab" demo
 
 .PHONY: bench
 bench: controlplane build release ## Measure what the operator costs on a farm of shoots; ARGS="--shoots 50"
 	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/release/dependency-watchdog}" \
-		exec "$$target/debug/bench" $(ARGS)
+		exec "$$target/debug/lab" bench $(ARGS)
 
 .PHONY: microbench
 microbench: need-cargo ## Time the pure code of a probe, built as release is; ARGS=name picks some
@@ -59,12 +59,17 @@ microbench: need-cargo ## Time the pure code of a probe, built as release is; AR
 .PHONY: chaos
 chaos: controlplane build ## Try every fault at every write of the operator; ARGS="--sample", or --help for more
 	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/debug/dependency-watchdog}" \
-		exec "$$target/debug/chaos" $(ARGS)
+		exec "$$target/debug/lab" chaos $(ARGS)
+
+.PHONY: failover
+failover: controlplane build ## Measure how soon a standby acts on outages that a leader leaves
+	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/debug/dependency-watchdog}" \
+		exec "$$target/debug/lab" failover
 
 .PHONY: node
 node: build ## Run what is shipped on real kubelets, as root on Linux; ARGS=name picks some, PROFILE=dev builds the image fast
 	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/debug/dependency-watchdog}" \
-		exec "$$target/debug/node" $(ARGS)
+		exec "$$target/debug/lab" node $(ARGS)
 
 .PHONY: test
 test: need-cargo controlplane gitops-tools check-alerts check-dashboard ## Run every test: unit, property, scripted API server, alerts, end to end
@@ -164,7 +169,7 @@ book: ## Build the documentation as a book: target/book/index.html
 .PHONY: recording
 recording: controlplane build ## Record docs/demo.svg, the picture of the demo in the README, anew
 	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/debug/dependency-watchdog}" \
-		hack/record-demo.py docs/demo.svg "$$target/debug/demo"
+		hack/record-demo.py docs/demo.svg "$$target/debug/lab" demo
 
 .PHONY: check-alerts
 check-alerts: ## Test the alert rules, by promtool

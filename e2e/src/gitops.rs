@@ -36,15 +36,10 @@ impl Helm {
     /// Helm on this seed.
     pub fn of(seed: &Seed) -> Result<Self> {
         let kubeconfig = seed.server().kubeconfig_file_of("admin")?;
-        Ok(Self::with(kubeconfig, seed.directory()))
-    }
-
-    /// Helm with this kubeconfig, and files of its own in a directory.
-    pub(crate) fn with(kubeconfig: PathBuf, directory: &Path) -> Self {
-        Self {
+        Ok(Self {
             kubeconfig,
-            home: directory.join("helm"),
-        }
+            home: seed.directory().join("helm"),
+        })
     }
 
     /// Runs it in the repository's root with these arguments, whatever comes of it.

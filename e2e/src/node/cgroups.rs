@@ -160,18 +160,6 @@ impl Cgroups {
         .await
     }
 
-    /// Freezes or thaws a container by its id: all its processes stand still, as on a machine that is stuck.
-    pub fn freeze(&self, container: &str, frozen: bool) -> Result<()> {
-        let (file, word) = match (self.unified, frozen) {
-            (true, true) => ("cgroup.freeze", "1"),
-            (true, false) => ("cgroup.freeze", "0"),
-            (false, true) => ("freezer.state", "FROZEN"),
-            (false, false) => ("freezer.state", "THAWED"),
-        };
-        let path = self.container(container, file)?;
-        fs::write(&path, word).with_context(|| format!("cannot write {}", path.display()))
-    }
-
     /// The processes of a container by its id.
     pub fn processes(&self, container: &str) -> Result<Vec<i32>> {
         let path = self.container(container, "cgroup.procs")?;

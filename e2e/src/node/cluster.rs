@@ -2,8 +2,7 @@
 
 use super::{Inside, Node, image, inside::ADDRESS, machine::Plan};
 use crate::{
-    ApiServer, Assets, ControllerManager, Etcd, Helm, Kubectl, Process, Request, User,
-    apiserver::{ADMIN, Site},
+    ApiServer, Assets, ControllerManager, Etcd, Kubectl, Process, Request, User, apiserver::Site,
     apply, free_port,
 };
 use anyhow::Result;
@@ -167,12 +166,6 @@ impl Cluster {
     /// kubectl as the administrator.
     pub fn kubectl(&self) -> &Kubectl {
         &self.kubectl
-    }
-
-    /// Helm as the administrator.
-    pub fn helm(&self) -> Result<Helm> {
-        let kubeconfig = self.server.kubeconfig_file_of(ADMIN)?;
-        Ok(Helm::with(kubeconfig, &self.inside.root))
     }
 
     /// Applies YAML as the administrator.

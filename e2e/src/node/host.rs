@@ -121,6 +121,7 @@ impl Host {
             ])
             .args(["sh", "-c", "\"$@\"; exit $?", "sh"])
             .arg(env::current_exe()?)
+            .arg("node")
             .args(args)
             .arg(self.files.root())
             .stdin(Stdio::null())

@@ -119,11 +119,6 @@ impl Node {
         run(&program, &all).await
     }
 
-    /// Freezes or thaws a container by its id.
-    pub fn freeze(&self, container: &str, frozen: bool) -> Result<()> {
-        self.cgroups.freeze(container, frozen)
-    }
-
     /// The processes of a container by its id, in the namespace of this process.
     pub fn processes(&self, container: &str) -> Result<Vec<i32>> {
         self.cgroups.processes(container)
@@ -135,46 +130,12 @@ impl Node {
         self.kubelet.ensure_running()
     }
 
-    /// The local ports of connections that are established from here to an address.
-    pub async fn ports_to(&self, server: &str) -> Result<Vec<u16>> {
-        let name = format!("--net=/run/netns/{}", self.name);
-        let args = [
-            name.as_str(),
-            "--",
-            "ss",
-            "-Htn",
-            "state",
-            "established",
-            "dst",
-            server,
-        ];
-        let text = run("nsenter", &args).await?;
-        // Without the state, which is given: queues, then the local end.
-        let local = text
-            .lines()
-            .filter_map(|line| line.split_whitespace().nth(2));
-        Ok(local
-            .filter_map(|it| it.rsplit_once(':')?.1.parse().ok())
-            .collect())
-    }
-
     /// Cuts its way out, or lets it back: what it sends and what is sent to it is dropped on the way, so
     /// no connection is closed.
     pub async fn cut(&self, cut: bool) -> Result<()> {
         let address = self.address.to_string();
         for side in ["-s", "-d"] {
             drop_packets(cut, &[side, &address]).await?;
-        }
-        Ok(())
-    }
-
-    /// Kills, for good or until it is let back, the connections from these ports of it and no others.
-    pub async fn cut_ports(&self, ports: &[u16], cut: bool) -> Result<()> {
-        let address = self.address.to_string();
-        for port in ports {
-            let port = port.to_string();
-            drop_packets(cut, &["-s", &address, "-p", "tcp", "--sport", &port]).await?;
-            drop_packets(cut, &["-d", &address, "-p", "tcp", "--dport", &port]).await?;
         }
         Ok(())
     }

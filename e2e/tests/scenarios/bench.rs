@@ -19,8 +19,8 @@ pub(crate) fn all() -> Vec<Scenario> {
 async fn e2e_a_farm_of_simulated_shoots_is_protected_and_restored(_env: Env) -> Result<()> {
     let directory = tempfile::tempdir()?;
     let results = directory.path().join("results.json");
-    let bench = Process::new("bench", env!("CARGO_BIN_EXE_bench"), directory.path())
-        .args(["--shoots=10x5", "--outage=2", "--dead=50"])
+    let bench = Process::new("bench", env!("CARGO_BIN_EXE_lab"), directory.path())
+        .args(["bench", "--shoots=10x5", "--outage=2", "--dead=50"])
         .args(["--measure=1s", "--measure-dead=1s", "--faster=10", "--json"])
         .args([&results]);
     bench.start()?;

@@ -1,8 +1,7 @@
 //! The results as a table in Markdown: one column a run.
 
-use crate::{
+use crate::bench::{
     delay::Delay,
-    growth::{Growth, growths},
     results::{Dead, Report, Run, Standby},
     stats::Spread,
 };
@@ -37,34 +36,7 @@ pub(crate) fn markdown(report: &Report) -> String {
         lines.push(row(name, report.runs.iter().map(cell)));
     }
     lines.push(String::new());
-    lines.extend(growth(&growths(&report.runs)));
     lines.join("\n")
-}
-
-/// What one more costs; nothing if no two runs tell.
-fn growth(growths: &[Growth]) -> Vec<String> {
-    if growths.is_empty() {
-        return Vec::new();
-    }
-    let heads = [
-        "thousandths of a core",
-        "KiB resident",
-        "KiB to the operator a minute",
-    ];
-    let mut lines = vec![
-        row("one more costs", heads),
-        row("---", heads.map(|_| "---:")),
-    ];
-    lines.extend(growths.iter().map(|it| {
-        let cells = [
-            format!("{:.4}", it.cores * 1000.0),
-            hundredths(it.resident / KIB),
-            tenths(it.to_operator / KIB),
-        ];
-        row(&it.what, cells)
-    }));
-    lines.push(String::new());
-    lines
 }
 
 fn settings(settings: &BTreeMap<&str, String>) -> String {
@@ -78,17 +50,8 @@ type Cell = fn(&Run) -> String;
 
 const ROWS: &[(&str, Cell)] = &[
     ("**start**", |_| String::new()),
-    ("leases of every shoot asked for, s", |run| {
-        tenths(run.start.asked)
-    }),
-    ("every ClusterHealth written, s", |run| {
-        tenths(run.start.judged)
-    }),
-    ("… and every shoot ONLINE, s", |run| {
+    ("every ClusterHealth Healthy and ONLINE, s", |run| {
         tenths(run.start.settled)
-    }),
-    ("computed until then, core seconds", |run| {
-        hundredths(run.start.computed)
     }),
     ("resident memory, peak, MiB", |run| {
         tenths(run.start.peak as f64 / MIB)
@@ -101,29 +64,11 @@ const ROWS: &[(&str, Cell)] = &[
     ("resident memory, MiB", |run| {
         tenths(run.steady.memory.resident as f64 / MIB)
     }),
-    ("… of which anonymous", |run| {
-        tenths(run.steady.memory.anonymous as f64 / MIB)
-    }),
-    ("resident memory, peak, MiB", |run| {
-        tenths(run.steady.memory.peak as f64 / MIB)
-    }),
     ("per shoot and minute: requests", |run| {
         hundredths(run.steady.per_shoot_minute.requests)
     }),
-    ("… of which lists of leases", |run| {
-        hundredths(run.steady.per_shoot_minute.lists_of_leases)
-    }),
-    ("… of which lists of Nodes", |run| {
-        hundredths(run.steady.per_shoot_minute.lists_of_nodes)
-    }),
-    ("… of which for /readyz", |run| {
-        hundredths(run.steady.per_shoot_minute.readiness)
-    }),
     ("… KiB to the operator", |run| {
         tenths(run.steady.per_shoot_minute.to_operator / KIB)
-    }),
-    ("… KiB from the operator", |run| {
-        tenths(run.steady.per_shoot_minute.from_operator / KIB)
     }),
     ("… TLS handshakes", |run| {
         hundredths(run.steady.per_shoot_minute.handshakes)
@@ -131,43 +76,14 @@ const ROWS: &[(&str, Cell)] = &[
     ("requests to the seed per minute", |run| {
         verbs(&run.steady.seed_requests, |rate| hundredths(*rate))
     }),
-    ("between two lists of one shoot, s", |run| {
-        spread(run.steady.gaps)
-    }),
     ("**some API servers are dead**", |run| {
         dead(run, |dead| format!("{} shoots", dead.shoots))
     }),
     ("death → every ClusterHealth of theirs says so, s", |run| {
         dead(run, |dead| tenths(dead.reported))
     }),
-    ("between two lists of one of the living, s", |run| {
-        dead(run, |dead| spread(dead.living.gaps))
-    }),
-    ("per living shoot and minute: requests", |run| {
-        dead(run, |dead| {
-            hundredths(dead.living.per_shoot_minute.requests)
-        })
-    }),
-    ("… KiB to the operator", |run| {
-        dead(run, |dead| {
-            tenths(dead.living.per_shoot_minute.to_operator / KIB)
-        })
-    }),
-    ("… TLS handshakes", |run| {
-        dead(run, |dead| {
-            hundredths(dead.living.per_shoot_minute.handshakes)
-        })
-    }),
-    ("requests to the seed per minute", |run| {
-        dead(run, |dead| {
-            verbs(&dead.living.seed_requests, |rate| hundredths(*rate))
-        })
-    }),
     ("cores", |run| {
         dead(run, |dead| format!("{:.4}", dead.living.cores))
-    }),
-    ("resident memory, MiB", |run| {
-        dead(run, |dead| tenths(dead.living.memory.resident as f64 / MIB))
     }),
     ("**outage of several at once**", |run| {
         format!("{} shoots", run.outage.shoots)
@@ -177,12 +93,6 @@ const ROWS: &[(&str, Cell)] = &[
     }),
     ("stamps certain → last write, s", |run| {
         delays(run, |delay| delay.last)
-    }),
-    ("truly expired → first write, s", |run| {
-        delays(run, |delay| delay.true_first)
-    }),
-    ("truly expired → last write, s", |run| {
-        delays(run, |delay| delay.true_last)
     }),
     ("left before the first node is lost, least, s", |run| {
         let left = run.outage.delays.iter().map(|delay| delay.left);
@@ -204,26 +114,11 @@ const ROWS: &[(&str, Cell)] = &[
     ("cut → every ClusterHealth Active, s", |run| {
         tenths(run.outage.reported)
     }),
-    ("between two lists of one of the others, s", |run| {
-        spread(run.outage.gaps_of_others)
-    }),
-    ("requests per silent shoot", |run| {
-        tenths(run.outage.requests)
-    }),
-    ("KiB to the operator per silent shoot", |run| {
-        tenths(run.outage.to_operator / KIB)
-    }),
-    ("requests to the seed", |run| {
-        run.outage.seed_requests.to_string()
-    }),
     ("cores", |run| format!("{:.4}", run.outage.cores)),
     ("resident memory, peak, MiB", |run| {
         tenths(run.outage.peak as f64 / MIB)
     }),
     ("**recovery**", |_| String::new()),
-    ("network back → first write, s", |run| {
-        spread(run.recovery.first)
-    }),
     ("network back → last write, s", |run| {
         spread(run.recovery.last)
     }),
@@ -238,16 +133,6 @@ const ROWS: &[(&str, Cell)] = &[
     }),
     ("… its resident memory, MiB", |run| {
         standby(run, |it| tenths(it.memory.resident as f64 / MIB))
-    }),
-    ("… of which anonymous", |run| {
-        standby(run, |it| tenths(it.memory.anonymous as f64 / MIB))
-    }),
-    ("… peak, MiB", |run| {
-        standby(run, |it| tenths(it.memory.peak as f64 / MIB))
-    }),
-    ("cores of the farm", |run| hundredths(run.steady.farm_cores)),
-    ("cores of the seed's API server", |run| {
-        hundredths(run.steady.api_server_cores)
     }),
     ("cores of the whole machine", |run| {
         hundredths(run.steady.machine_cores)
@@ -303,7 +188,7 @@ fn verbs<T>(counts: &BTreeMap<String, T>, told: impl Fn(&T) -> String) -> String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Host, fixtures::run};
+    use crate::bench::results::{Host, fixtures::run};
 
     #[test]
     fn no_zero_has_a_sign() {
@@ -324,13 +209,11 @@ mod tests {
         let text = markdown(&report);
         assert!(text.contains("Settings: grace 40s.\n"), "{text}");
         let rows: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
-        let (rows, growth) = rows.split_at(ROWS.len() + 2);
+        assert_eq!(rows.len(), ROWS.len() + 2);
         assert!(
             rows.iter().all(|row| row.matches('|').count() == 4),
             "{text}"
         );
-        let expected = "| a shoot of 100 nodes (50 → 300) | 0.0000 | 0.00 | 0.0 |";
-        assert_eq!(growth.last(), Some(&expected), "{text}");
         for expected in [
             "| shoots × nodes | 50 × 100 | 300 × 100 |",
             "| cores | 0.0123 | 0.0123 |",
@@ -343,9 +226,6 @@ mod tests {
             "| left before the first node is lost, least, s | -0.50 | -0.50 |",
             "| all written before that | no, 1 late | no, 1 late |",
             "| **some API servers are dead** | none | 30 shoots |",
-            "| between two lists of one of the living, s | none | 10.00 / 12.00 / 12.00 |",
-            "| between two lists of one of the others, s | none | none |",
-            "| between two lists of one shoot, s | 10.00 / 12.00 / 12.00 | 10.00 / 12.00 / 12.00 |",
         ] {
             assert!(rows.contains(&expected), "{expected}\n{text}");
         }

@@ -1,6 +1,6 @@
 //! What a run of the bench has measured. Times are in seconds, sizes in bytes.
 
-use crate::{delay::Delay, stats::Spread};
+use crate::bench::{delay::Delay, stats::Spread};
 use dependency_watchdog_e2e::usage::Memory;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -73,8 +73,6 @@ pub(crate) struct Steady {
     pub(crate) per_shoot_minute: PerShootMinute,
     /// A minute, by verb.
     pub(crate) seed_requests: BTreeMap<String, f64>,
-    /// Between two lists of leases of one shoot.
-    pub(crate) gaps: Option<Spread>,
 }
 
 /// A replica that does not lead.
@@ -130,8 +128,6 @@ pub(crate) struct Outage {
     pub(crate) to_operator: f64,
     /// What was asked of the seed.
     pub(crate) seed_requests: usize,
-    /// Between two lists of leases of a shoot that was not cut; none if all were.
-    pub(crate) gaps_of_others: Option<Spread>,
 }
 
 /// They get it back.
@@ -157,7 +153,6 @@ pub(crate) mod fixtures {
     };
 
     fn steady() -> Steady {
-        let gaps = Spread::of([10.0, 12.0]);
         Steady {
             length: 120.0,
             cores: 0.01234,
@@ -168,7 +163,6 @@ pub(crate) mod fixtures {
             standby: None,
             per_shoot_minute: PerShootMinute::default(),
             seed_requests: BTreeMap::new(),
-            gaps,
         }
     }
 
@@ -181,7 +175,7 @@ pub(crate) mod fixtures {
             true_last: first + 0.6,
             left: 1.0 - first,
         };
-        let gaps = Spread::of([10.0, 12.0]);
+        let writes = Spread::of([10.0, 12.0]);
         Run {
             shoots,
             nodes,
@@ -215,11 +209,10 @@ pub(crate) mod fixtures {
                 requests: 8.0,
                 to_operator: 2048.0,
                 seed_requests: 12,
-                gaps_of_others: None,
             },
             recovery: Recovery {
-                first: gaps,
-                last: gaps,
+                first: writes,
+                last: writes,
                 reported: 9.0,
             },
         }

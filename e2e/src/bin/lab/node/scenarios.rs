@@ -1,14 +1,12 @@
 //! The scenarios, and in which order they run.
 
-mod chart;
 mod exec;
 mod install;
-mod leader;
 mod looping;
 mod network;
 mod steps;
 
-use crate::{Cli, tally::Tally};
+use crate::node::{Args, tally::Tally};
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog_e2e::{
     exit_interrupted,
@@ -19,28 +17,15 @@ use std::{path::Path, process::ExitCode};
 use tokio::sync::oneshot;
 
 /// All of them, in the order in which they are listed. The first is what the others need.
-const ALL: [&str; 9] = [
-    INSTALL,
-    LOOPING,
-    NETWORK,
-    ALONE,
-    EXEC,
-    LEADER,
-    CONNECTIONS,
-    UNINSTALL,
-    CHART,
-];
+const ALL: [&str; 6] = [INSTALL, LOOPING, NETWORK, ALONE, EXEC, UNINSTALL];
 const INSTALL: &str = "install";
 const LOOPING: &str = "looping";
 const NETWORK: &str = "network";
 const ALONE: &str = "alone";
 const EXEC: &str = "exec";
-const LEADER: &str = "leader";
-const CONNECTIONS: &str = "connections";
 const UNINSTALL: &str = "uninstall";
-const CHART: &str = "chart";
 /// Those for which there is a shoot.
-const OF_SHOOT: [&str; 5] = [NETWORK, ALONE, EXEC, LEADER, CONNECTIONS];
+const OF_SHOOT: [&str; 3] = [NETWORK, ALONE, EXEC];
 
 /// Those of these names with what they need, or all.
 pub(crate) fn selected(names: &[String]) -> Result<Vec<&'static str>> {
@@ -52,15 +37,14 @@ pub(crate) fn selected(names: &[String]) -> Result<Vec<&'static str>> {
         );
     }
     let named = |it: &str| names.iter().any(|name| name == it);
-    let is_needed = |it: &str| it == INSTALL || it == UNINSTALL && named(CHART);
-    let wanted = |it: &&str| names.is_empty() || named(it) || is_needed(it);
+    let wanted = |it: &&str| names.is_empty() || named(it) || *it == INSTALL;
     Ok(ALL.into_iter().filter(wanted).collect())
 }
 
 /// Runs them inside of the namespaces, and says how they went.
-pub(crate) async fn run(root: &Path, cli: &Cli) -> ExitCode {
+pub(crate) async fn run(root: &Path, args: &Args) -> ExitCode {
     let tally = Tally::new();
-    let ended = unless_interrupted(all(root, cli, &tally)).await;
+    let ended = unless_interrupted(all(root, args, &tally)).await;
     process::kill_all();
     if let Err(error) = &ended {
         eprintln!("\nerror: {error:#}");
@@ -73,11 +57,11 @@ pub(crate) async fn run(root: &Path, cli: &Cli) -> ExitCode {
     }
 }
 
-async fn all(root: &Path, cli: &Cli, tally: &Tally) -> Result<()> {
-    let selected = selected(&cli.names)?;
+async fn all(root: &Path, args: &Args, tally: &Tally) -> Result<()> {
+    let selected = selected(&args.names)?;
     let inside = Inside::prepare(root).await?;
     tally.say("node", "the control plane and one node start");
-    let image = cli.image.as_deref().context("no image")?;
+    let image = args.image.as_deref().context("no image")?;
     let cluster = Cluster::start(inside, image).await?;
     let cluster = &cluster;
     tally.say("node", "ready");
@@ -97,7 +81,7 @@ async fn all(root: &Path, cli: &Cli, tally: &Tally) -> Result<()> {
     let looping = async {
         if is(LOOPING) {
             tally
-                .attempt(LOOPING, looping::ended(cluster, cli.quick))
+                .attempt(LOOPING, looping::ended(cluster, args.quick))
                 .await;
         }
     };
@@ -126,10 +110,6 @@ async fn all(root: &Path, cli: &Cli, tally: &Tally) -> Result<()> {
         tally
             .attempt(UNINSTALL, install::uninstalled(cluster, shoot.is_some()))
             .await;
-    }
-    drop(shoot);
-    if is(CHART) {
-        tally.attempt(CHART, chart::restricted(cluster)).await;
     }
     Ok(())
 }
@@ -171,15 +151,6 @@ async fn on_shoot(cluster: &Cluster, tally: &Tally, shoot: &RealShoot, is: &impl
         tokio::join!(alone, exec)
     };
     tokio::join!(network, meanwhile);
-    if is(LEADER) {
-        let run = leader::is_followed(cluster, shoot);
-        tally.attempt(LEADER, run).await;
-    }
-    // The last one: the end of what it leads to is for the uninstallation.
-    if is(CONNECTIONS) {
-        let run = network::connections_die(cluster, shoot);
-        tally.attempt(CONNECTIONS, run).await;
-    }
 }
 
 #[cfg(test)]
@@ -191,8 +162,6 @@ mod tests {
         let names =
             |of: &[&str]| selected(&of.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
         assert_eq!(names(&[]).unwrap(), ALL);
-        // The chart brings the same objects: not beside what the manifests have installed.
-        assert_eq!(names(&[CHART]).unwrap(), [INSTALL, UNINSTALL, CHART]);
         assert_eq!(names(&[LOOPING]).unwrap(), [INSTALL, LOOPING]);
         assert!(
             names(&["loping"])

@@ -5,8 +5,6 @@
 //! kept then.
 //!
 //!   DWD_IMAGE     the image of the operator, an OCI archive; by default it is made, as by `make image`
-//!   DWD_BIN       the operator's binary, for commands of documents
-//!   DWD_E2E_KEEP  keep files and logs, also when all went well
 //!   NODE_ON_HOST  1 to run on a machine that is neither a container nor CI
 
 #[cfg(target_os = "linux")]
@@ -15,13 +13,11 @@ mod scenarios;
 mod tally;
 
 use anyhow::Result;
-use clap::Parser;
 use std::{path::PathBuf, process::ExitCode};
 
-/// Runs what is shipped on real nodes, on this machine
-#[derive(Debug, Parser)]
-#[command(name = "node")]
-struct Cli {
+/// What is run, and of which image.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
     /// Run these alone, and what they need
     names: Vec<String>,
     /// Let containers crash less often before they are helped
@@ -38,19 +34,19 @@ struct Cli {
     inside: Option<PathBuf>,
 }
 
+/// Makes the namespaces, and runs this program in them once more.
 #[cfg(target_os = "linux")]
-fn main() -> Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     use dependency_watchdog_e2e::node::{Host, missing};
     use tokio::runtime::Builder;
 
-    let cli = Cli::parse();
-    if let Some(root) = &cli.inside {
+    if let Some(root) = &args.inside {
         let runtime = tokio::runtime::Runtime::new()?;
-        return Ok(runtime.block_on(scenarios::run(root, &cli)));
+        return Ok(runtime.block_on(scenarios::run(root, args)));
     }
-    let selected = scenarios::selected(&cli.names)?;
+    let selected = scenarios::selected(&args.names)?;
     if let Some(reason) = missing() {
-        if cli.or_skip {
+        if args.or_skip {
             println!(
                 "node: skipped: {reason}\n0 passed, 0 failed, {} skipped",
                 selected.len()
@@ -65,18 +61,18 @@ fn main() -> Result<ExitCode> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let host = Host::prepare().await?;
-        let image = host.build(cli.image.as_deref()).await?;
+        let image = host.build(args.image.as_deref()).await?;
         let image = image.to_string_lossy();
-        let mut args: Vec<&str> = selected.clone();
-        if cli.quick {
-            args.push("--quick");
+        let mut words: Vec<&str> = selected.clone();
+        if args.quick {
+            words.push("--quick");
         }
-        args.extend(["--image", &image, "--inside"]);
-        host.run(&args).await
+        words.extend(["--image", &image, "--inside"]);
+        host.run(&words).await
     })
 }
 
 #[cfg(not(target_os = "linux"))]
-fn main() -> Result<ExitCode> {
+pub(crate) fn run(_: &Args) -> Result<ExitCode> {
     anyhow::bail!("real nodes need Linux")
 }

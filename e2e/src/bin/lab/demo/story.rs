@@ -1,7 +1,7 @@
 //! The first act: a shoot is healthy, loses its network, is protected, and gets everything back; then
 //! its API server goes down, for which nothing is scaled. Its states are watched from the first outage on.
 
-use crate::{
+use crate::demo::{
     Findings,
     evidence::{self, seconds},
     narrator::{Narrator, Prompt},
@@ -22,7 +22,7 @@ use std::{io::Write, sync::Arc, time::Duration};
 use tokio_util::task::AbortOnDropHandle;
 
 /// Applied with kubectl from the repository's root.
-const POLICY_FILE: &str = "e2e/src/bin/demo/probe-policy.yaml";
+const POLICY_FILE: &str = "e2e/src/bin/lab/demo/probe-policy.yaml";
 const POLICY: &str = include_str!("probe-policy.yaml");
 const POLICY_NAME: &str = "shoots";
 

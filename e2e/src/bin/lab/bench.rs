@@ -3,13 +3,8 @@
 //!
 //! It fails when something does not happen (a shoot is not protected, not restored, or touched
 //! although it is healthy), never because something is slow. See docs/benchmarks.md.
-//!
-//!   DWD_BIN       the operator's binary (default: the one that Cargo has built beside this)
-//!   DWD_E2E_KEEP  keep files and logs, also when all went well
 
 mod delay;
-mod gaps;
-mod growth;
 mod host;
 mod results;
 mod run;
@@ -18,50 +13,27 @@ mod table;
 mod world;
 
 use anyhow::{Context as _, Result, ensure};
-use clap::{Args, Parser, Subcommand};
+use clap::Args;
 use dependency_watchdog::api;
-use dependency_watchdog_e2e::{
-    Env, Files,
-    farm::{self, Death, FarmArgs},
-    unless_interrupted,
-};
+use dependency_watchdog_e2e::{Env, farm::Death};
 use results::{Host, Report};
 use std::{
     collections::BTreeMap,
     fmt,
     num::ParseIntError,
     path::{Path, PathBuf},
-    process::ExitCode,
     str::FromStr,
     time::Duration,
 };
-use tokio::runtime::Runtime;
-use tracing_subscriber::EnvFilter;
 
 /// A real kubelet's lease, and kube-controller-manager's grace.
 const LEASE_SECONDS: u64 = 40;
 /// The default of a policy.
 const INTERVAL_SECONDS: u64 = 10;
 
-/// Measures what the operator costs, and how soon it acts.
-#[derive(Debug, Parser)]
-#[command(name = "bench", args_conflicts_with_subcommands = true)]
-struct Cli {
-    #[command(subcommand)]
-    part: Option<Part>,
-    #[command(flatten)]
-    settings: Settings,
-}
-
-#[derive(Debug, Subcommand)]
-enum Part {
-    /// The farm; the bench starts it itself
-    #[command(hide = true)]
-    Farm(FarmArgs),
-}
-
+/// What is measured.
 #[derive(Args, Debug)]
-struct Settings {
+pub(crate) struct Settings {
     /// How many shoots, of how many nodes each: one run for each of `50` or `100x500`
     #[arg(long, value_name = "SHOOTS[xNODES]", value_delimiter = ',', default_values_t = [Size::new(50), Size::new(300)])]
     shoots: Vec<Size>,
@@ -189,7 +161,8 @@ impl Settings {
         )
     }
 
-    fn check(&self) -> Result<()> {
+    /// Refuses what cannot be measured.
+    pub(crate) fn check(&self) -> Result<()> {
         for size in &self.shoots {
             ensure!(
                 size.nodes.unwrap_or(self.nodes) > 1,
@@ -216,25 +189,8 @@ impl Settings {
     }
 }
 
-fn main() -> Result<ExitCode> {
-    tracing_subscriber::fmt()
-        // What clients and watches complain of at the end is no news.
-        .with_env_filter(EnvFilter::try_from_default_env().unwrap_or_else(|_| "off".into()))
-        .with_writer(std::io::stderr)
-        .init();
-    let cli = Cli::parse();
-    let runtime = Runtime::new()?;
-    if let Some(Part::Farm(args)) = cli.part {
-        runtime.block_on(farm::run(args))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    cli.settings.check()?;
-    let files = Files::new("dependency-watchdog-bench-")?;
-    let measured = runtime.block_on(unless_interrupted(measure(files.root(), &cli.settings)));
-    Ok(files.end(&measured))
-}
-
-async fn measure(root: &Path, settings: &Settings) -> Result<()> {
+/// Measures, and writes what came of it.
+pub(crate) async fn run(root: &Path, settings: &Settings) -> Result<()> {
     let env = Env::prepare(root).await?;
     let mut report = Report {
         host: Host::default(),
@@ -262,9 +218,15 @@ async fn measure(root: &Path, settings: &Settings) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
 
     #[test]
     fn nobody_falls_silent_who_is_dead() {
+        #[derive(Parser)]
+        struct Cli {
+            #[command(flatten)]
+            settings: Settings,
+        }
         let cli = Cli::parse_from(["bench", "--shoots=40x7,1000", "--dead=50"]);
         let sizes = cli.settings.shoots.iter().map(Size::to_string);
         assert_eq!(sizes.collect::<Vec<_>>(), ["40x7", "1000"]);

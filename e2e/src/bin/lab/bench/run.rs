@@ -1,9 +1,7 @@
 //! One run: start, a while in which nothing is wrong, an outage, recovery.
 
-use crate::{
-    Settings,
-    gaps::gaps,
-    host,
+use crate::bench::{
+    Settings, host,
     results::{Dead, Host, Outage, PerShootMinute, Recovery, Run, Standby, Start, Steady},
     stats::Spread,
     world::World,
@@ -21,7 +19,7 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 use tokio::time::{Instant, sleep};
 
 /// How the operator is run where it is installed.
-const DEPLOYMENT: &str = include_str!("../../../../manifests/prober/deployment.yaml");
+const DEPLOYMENT: &str = include_str!("../../../../../manifests/prober/deployment.yaml");
 /// Between two looks whether the operator still runs.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -129,7 +127,6 @@ impl Bench<'_> {
         say("measuring while nothing is wrong");
         let all: Vec<usize> = (0..shoots).collect();
         let steady = self.steady(settings.measure, &all).await?;
-        let gone: Vec<usize> = dead.iter().map(|(shoot, _)| *shoot).collect();
         let dead = if dead.is_empty() {
             None
         } else {
@@ -137,7 +134,7 @@ impl Bench<'_> {
             Some(self.dead(settings.measure_dead, &dead).await?)
         };
         say("cutting some off");
-        let outage = self.outage(&cut, &gone).await?;
+        let outage = self.outage(&cut).await?;
         say("letting them back");
         let recovery = self.recovery(&cut).await?;
         Ok(Run {
@@ -276,11 +273,10 @@ impl Bench<'_> {
             seed_requests: seed_requests
                 .map(|(verb, count)| (verb, count as f64 * 60.0 / seconds))
                 .collect(),
-            gaps: Spread::of(after.iter().flat_map(|count| gaps(&count.asked, from, to))),
         })
     }
 
-    async fn outage(&mut self, shoots: &[usize], dead: &[usize]) -> Result<Outage> {
+    async fn outage(&mut self, shoots: &[usize]) -> Result<Outage> {
         let before = self.world.control.count().await?;
         let usage = Usage::of(&[self.pid])?;
         let cut = now() + NOTICE;
@@ -303,19 +299,12 @@ impl Bench<'_> {
         });
         let delays: Option<Vec<_>> = delays.collect();
         let counts = after.iter().zip(&before).map(|(a, b)| a.since(b));
-        let (silent, others): (Vec<_>, Vec<_>) = after
-            .iter()
-            .zip(counts)
-            .enumerate()
-            .partition(|(shoot, _)| shoots.contains(shoot));
+        let silent = counts.enumerate().filter(|(it, _)| shoots.contains(it));
+        let silent: Vec<Count> = silent.map(|(_, count)| count).collect();
         let each = |of: fn(&Count) -> u64| {
-            let sum: u64 = silent.iter().map(|(_, (_, count))| of(count)).sum();
+            let sum: u64 = silent.iter().map(of).sum();
             sum as f64 / silent.len() as f64
         };
-        let others = others
-            .iter()
-            .filter(|(shoot, _)| !dead.contains(shoot))
-            .flat_map(|(_, (count, _))| gaps(&count.asked, cut, to));
         Ok(Outage {
             shoots: shoots.len(),
             delays: delays.context("a silent shoot has no nodes")?,
@@ -326,7 +315,6 @@ impl Bench<'_> {
             requests: each(Count::requests),
             to_operator: each(|count| count.sent),
             seed_requests: self.seed_requests(cut, to)?.values().sum(),
-            gaps_of_others: Spread::of(others),
         })
     }
 

@@ -1,7 +1,7 @@
 //! The second act: the etcd of a control plane goes down, what needs it crash-loops, etcd comes back,
 //! and the weeder restarts what would have waited for minutes.
 
-use crate::{
+use crate::demo::{
     Findings,
     evidence::seconds,
     narrator::{Narrator, Prompt},
@@ -17,7 +17,7 @@ use kube::Api;
 use std::{collections::BTreeSet, io::Write, time::Duration};
 
 /// Applied with kubectl from the repository's root.
-const POLICY_FILE: &str = "e2e/src/bin/demo/weed-policy.yaml";
+const POLICY_FILE: &str = "e2e/src/bin/lab/demo/weed-policy.yaml";
 const POLICY: &str = include_str!("weed-policy.yaml");
 const POLICY_NAME: &str = "control-planes";
 

@@ -7,7 +7,6 @@ use dependency_watchdog_e2e::{
 };
 use k8s_openapi::api::{
     apps::v1::Deployment,
-    coordination::v1::{Lease, LeaseSpec},
     core::v1::{ContainerStatus, Pod},
 };
 use kube::{Api, ResourceExt as _, api::ListParams};
@@ -19,8 +18,8 @@ pub(super) const PROBER: &str = "dwd-prober";
 pub(super) const WEEDER: &str = "dwd-weeder";
 /// The guide to an installation, and what follows it.
 const GUIDE: [&str; 2] = [
-    include_str!("../../../../../docs/install.md"),
-    include_str!("../../../../../docs/first-policy.md"),
+    include_str!("../../../../../../docs/install.md"),
+    include_str!("../../../../../../docs/first-policy.md"),
 ];
 
 /// The commands of the guide in which this word occurs, as they stand together.
@@ -103,38 +102,6 @@ pub(super) fn container_id(pod: &Pod) -> Result<&str> {
         .split_once("://")
         .with_context(|| format!("{} has no container", pod.name_any()))?;
     Ok(id)
-}
-
-/// Who leads, by the Lease of a component.
-pub(super) async fn lease(cluster: &Cluster, component: &str) -> Result<LeaseSpec> {
-    let api: Api<Lease> = Api::namespaced(cluster.client()?, GARDEN);
-    let lease = api.get(&format!("{component}-leader-election")).await?;
-    lease.spec.context("a Lease without content")
-}
-
-/// The pod that leads.
-pub(super) async fn leader(cluster: &Cluster, component: &str) -> Result<Pod> {
-    let what = format!("a pod of {component} to lead");
-    wait::until(&what, async || {
-        let holder = lease(cluster, component)
-            .await?
-            .holder_identity
-            .unwrap_or_default();
-        let found = pods_of(cluster, component)
-            .await?
-            .into_iter()
-            .find(|it| is_held(&holder, it));
-        Ok(match found {
-            Some(pod) => wait::Look::Met(pod),
-            None => wait::Look::Not(holder),
-        })
-    })
-    .await
-}
-
-/// Whether a holder of a Lease is this pod.
-pub(super) fn is_held(holder: &str, pod: &Pod) -> bool {
-    holder.starts_with(&format!("{}_", pod.name_any()))
 }
 
 /// Seconds with a digit behind the point.

@@ -1,6 +1,6 @@
 //! What a run works with: a seed, a farm, the operator; and what can be seen of them.
 
-use crate::{Settings, delay::Rules};
+use crate::bench::{Settings, delay::Rules};
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog::{
     api::{ClusterHealth, ClusterHealthStatus, ProbePolicy},
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 /// The documented one, which enforces here.
-const POLICY: &str = include_str!("../../../../docs/examples/probe-policy.yaml");
+const POLICY: &str = include_str!("../../../../../docs/examples/probe-policy.yaml");
 
 /// The parts of a run; all processes end with it.
 pub(crate) struct World {

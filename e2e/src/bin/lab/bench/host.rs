@@ -1,6 +1,6 @@
 //! The machine that a bench ran on.
 
-use crate::results::Host;
+use crate::bench::results::Host;
 use anyhow::{Context as _, Result, ensure};
 use std::{fs, path::Path, process::Command};
 

@@ -18,9 +18,6 @@ pub(super) const NAMESPACE: &str = "shoot--node--real";
 /// After the grace, how much later kube-controller-manager would have marked the nodes at the latest: it
 /// looks every 5 s.
 const MARKED: Duration = Duration::from_secs(8);
-/// How long a kubelet may be silent whose connections have died.
-const SILENT: Duration = Duration::from_secs(120);
-
 /// Has the shoot probed by the policy of the guide.
 pub(super) async fn is_probed(cluster: &Cluster, shoot: &RealShoot) -> Result<()> {
     let variables = shoot.variables();
@@ -113,54 +110,6 @@ pub(super) async fn one_is_cut(cluster: &Cluster, shoot: &RealShoot) -> Result<S
     Ok(format!(
         "kube-controller-manager marked it {} after its last renewal; nothing was scaled",
         seconds(silent)
-    ))
-}
-
-/// Their connections die without a word, new ones can be made: how long the kubelets are silent. If that is
-/// longer than the leases take to expire, the shoot is protected for that time.
-pub(super) async fn connections_die(cluster: &Cluster, shoot: &RealShoot) -> Result<String> {
-    let before = shoot.readiness().await?;
-    let mut cut = Vec::new();
-    for node in &shoot.nodes {
-        let ports = node.ports_to(&shoot.server()).await?;
-        ensure!(!ports.is_empty(), "{} is not connected", node.name);
-        node.cut_ports(&ports, true).await?;
-        cut.push(ports);
-    }
-    let last = shoot.renewals().await?;
-    let mut gaps = vec![Duration::ZERO; last.len()];
-    let mut scaled = false;
-    let renewed = wait::until_within(
-        SILENT,
-        "all kubelets to renew over other connections",
-        async || {
-            scaled |= state(cluster).await?.contains('0');
-            let now = shoot.renewals().await?;
-            for ((then, now), gap) in last.iter().zip(&now).zip(&mut gaps) {
-                // The first renewal after the silence, not the newest.
-                if gap.is_zero() {
-                    *gap = between(*then, *now)?;
-                }
-            }
-            seen(gaps.iter().all(|it| !it.is_zero()), format!("{gaps:?}"))
-        },
-    )
-    .await;
-    for (node, ports) in shoot.nodes.iter().zip(&cut) {
-        node.cut_ports(ports, false).await?;
-    }
-    renewed?;
-    let after = shoot.readiness().await?;
-    ensure!(before == after, "marked: {after:?}, {before:?} before");
-    let scaled = if scaled {
-        "scaled down meanwhile"
-    } else {
-        "nothing was scaled"
-    };
-    let gaps: Vec<String> = gaps.into_iter().map(seconds).collect();
-    Ok(format!(
-        "from the last renewal over a dead connection to the next one {}; {scaled}",
-        gaps.join(" and ")
     ))
 }
 

@@ -3,12 +3,8 @@
 //!
 //! It ends with 1 if any run differs, or if a fault at a write to a dependent did not happen in the whole
 //! campaign or the sample, and then keeps the evidence.
-//!
-//!   DWD_BIN       the operator's binary (default: the one that Cargo has built beside this)
-//!   DWD_E2E_KEEP  keep files and logs, also when all went well
 
 use anyhow::Result;
-use clap::Parser;
 use dependency_watchdog_e2e::{
     Env, Files,
     chaos::{Campaign, Fault, Point, Settings, Tally},
@@ -21,12 +17,10 @@ use std::{
     time::Instant,
 };
 use tokio::runtime::Runtime;
-use tracing_subscriber::EnvFilter;
 
-/// Tries faults at the writes of the operator, and compares how everything stands in the end.
-#[derive(Debug, Parser)]
-#[command(name = "chaos")]
-struct Cli {
+/// Which faults are tried.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
     /// From which all that is drawn follows
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -53,7 +47,7 @@ struct Cli {
     parallel: usize,
 }
 
-impl Cli {
+impl Args {
     fn settings(&self) -> Settings {
         Settings {
             seed: self.seed,
@@ -67,25 +61,20 @@ impl Cli {
     }
 }
 
-fn main() -> Result<ExitCode> {
-    tracing_subscriber::fmt()
-        // What clients and watches complain of is what this is about.
-        .with_env_filter(EnvFilter::try_from_default_env().unwrap_or_else(|_| "off".into()))
-        .with_writer(std::io::stderr)
-        .init();
-    let cli = Cli::parse();
+/// Tries them, and tells what came of it, also of what is cut short.
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let runtime = Runtime::new()?;
     let files = Files::new("dependency-watchdog-chaos-")?;
     let (tally, started) = (Mutex::new(Tally::default()), Instant::now());
     let ended = runtime.block_on(unless_interrupted(campaign(
         files.root(),
-        &cli,
+        args,
         &tally,
         started,
     )));
     let tally = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if !cli.list {
-        tell(&tally, cli.seed, started);
+    if !args.list {
+        tell(&tally, args.seed, started);
     }
     if let Err(error) = &ended {
         eprintln!("\nerror: {error:#}");
@@ -99,13 +88,13 @@ fn main() -> Result<ExitCode> {
     })
 }
 
-async fn campaign(root: &Path, cli: &Cli, tally: &Mutex<Tally>, started: Instant) -> Result<()> {
+async fn campaign(root: &Path, args: &Args, tally: &Mutex<Tally>, started: Instant) -> Result<()> {
     let env = Env::prepare(root).await?;
-    let settings = cli.settings();
+    let settings = args.settings();
     let thorough = settings.are_thorough();
     let campaign = Campaign::prepare(&env, "chaos", settings).await?;
     let points = campaign.points();
-    if cli.list {
+    if args.list {
         for point in &points {
             println!("{point}");
         }
@@ -155,6 +144,13 @@ fn tell(tally: &Tally, seed: u64, started: Instant) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
 
     #[test]
     fn a_part_that_was_picked_is_not_thorough() {
@@ -166,7 +162,7 @@ mod tests {
             (&["chaos", "--sample", "--kinds=lost"], false),
             (&["chaos", "--only=lost@clusterhealths:create#1"], false),
         ] {
-            let settings = Cli::parse_from(args).settings();
+            let settings = Cli::parse_from(args).args.settings();
             assert_eq!(settings.are_thorough(), expected, "{args:?}");
         }
     }
