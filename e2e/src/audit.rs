@@ -191,20 +191,4 @@ mod tests {
             "2026-01-02T03:04:05.678901Z".parse().unwrap()
         );
     }
-
-    #[test]
-    fn a_policy_records_nobody_but_the_users() {
-        let user = |name| User {
-            id: "1",
-            name,
-            groups: &[],
-        };
-        assert!(policy(&[user("a"), user("b:c")]).ends_with(
-            "- {level: Request, verbs: [delete], users: [\"a\", \"b:c\"]}
-- {level: Metadata, users: [\"a\", \"b:c\"]}
-- level: None
-"
-        ));
-        assert!(policy(&[]).ends_with("rules:\n- level: None\n"));
-    }
 }

@@ -174,32 +174,3 @@ fn settled(deployment: &Deployment) -> Option<serde_json::Value> {
         })
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_status_is_settled_when_it_has_seen_the_spec_and_matches_it() {
-        let deployment = |generation: i64, replicas: i32, status: serde_json::Value| {
-            serde_json::from_value::<Deployment>(json!({
-                "metadata": {"generation": generation},
-                "spec": {"replicas": replicas, "selector": {}, "template": {}},
-                "status": status,
-            }))
-            .unwrap()
-        };
-        let seen = |generation: i64, replicas: i32| json!({"observedGeneration": generation, "replicas": replicas, "readyReplicas": replicas});
-        for (generation, replicas, status, done) in [
-            (1, 2, json!({}), false),
-            (2, 0, json!({}), false),
-            (2, 0, json!({"observedGeneration": 2}), true),
-            (2, 2, seen(1, 2), false),
-            (2, 2, seen(2, 1), false),
-            (2, 2, seen(2, 2), true),
-        ] {
-            let deployment = deployment(generation, replicas, status);
-            assert_eq!(settled(&deployment).is_none(), done, "{deployment:?}");
-        }
-    }
-}

@@ -30,26 +30,3 @@ pub fn free_port() -> Result<u16> {
         RANGE.end
     )
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::{Duration, Instant};
-
-    #[test]
-    fn ports_are_free_and_handed_out_once() {
-        let ports: BTreeSet<u16> = (0..50).map(|_| free_port().unwrap()).collect();
-        assert_eq!(ports.len(), 50);
-        for port in ports {
-            assert!(RANGE.contains(&port));
-            // A child that another test starts at this moment holds what we have just closed,
-            // until it has become the program that it is to run.
-            let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
-            let limit = Instant::now() + Duration::from_secs(10);
-            while !free() {
-                assert!(Instant::now() < limit, "{port} is not free");
-                std::thread::yield_now();
-            }
-        }
-    }
-}

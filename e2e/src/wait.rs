@@ -108,20 +108,6 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn until_returns_what_was_met() {
-        let mut looks = 0;
-        let met = until("three looks", async || {
-            looks += 1;
-            Ok(if looks == 3 {
-                Look::Met(looks)
-            } else {
-                Look::Not(looks.to_string())
-            })
-        });
-        assert_eq!(met.await.unwrap(), 3);
-    }
-
-    #[tokio::test(start_paused = true)]
     async fn until_says_what_it_saw_last() {
         let error = until("spring", async || seen(false, "winter"))
             .await

@@ -43,18 +43,3 @@ impl BlackHole {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_black_hole_answers_no_connection() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        drop(listener);
-        let _hole = BlackHole::open(address).await.unwrap();
-        let connecting = tokio::time::timeout(BlackHole::FULL, TcpStream::connect(address));
-        assert!(connecting.await.is_err());
-    }
-}

@@ -71,36 +71,3 @@ enum Kept {
     Silent { _hole: BlackHole },
     Closed { _socket: TcpSocket },
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{farm::now, wait};
-    use fake::farm::{Kubelets, identity};
-    use tokio::time::timeout;
-
-    #[tokio::test]
-    async fn a_dead_shoot_is_not_reached() {
-        let (_, acceptor) = identity().unwrap();
-        for death in [Death::Refuses, Death::Swallows] {
-            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let address = listener.local_addr().unwrap();
-            let kubelets = Kubelets::new(1, 30, Duration::from_secs(10), now());
-            let server = Arc::new(Server::new(1, 30, 40, kubelets, now));
-            tokio::spawn(listen(Arc::clone(&server), listener, acceptor.clone()));
-            let connects = async |expected: bool| {
-                wait::until("the port to be open or not", async || {
-                    let limit = Duration::from_millis(200);
-                    let connected = timeout(limit, TcpStream::connect(address)).await;
-                    let connected = connected.is_ok_and(|it| it.is_ok());
-                    wait::seen(connected == expected, connected)
-                })
-                .await
-                .unwrap();
-            };
-            connects(true).await;
-            server.die(death, now());
-            connects(false).await;
-        }
-    }
-}
