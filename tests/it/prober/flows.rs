@@ -7,7 +7,7 @@ use crate::support::{
     outage, put_workload, run, selected, verdict,
 };
 use dependency_watchdog::{
-    api::{Action, Protection},
+    api::Protection,
     prober::{
         plan::{Aim, IGNORE},
         scale::Scaler,
@@ -16,25 +16,6 @@ use dependency_watchdog::{
 };
 use serde_json::json;
 use tokio::time::{Instant, timeout};
-
-/// It ended before it told anybody.
-#[test]
-fn what_an_operator_did_that_ended_is_told_by_the_next() {
-    run(async {
-        let mut stage = Stage::new(&[info("Deployment", "first", 0)]);
-        stage.act(Aim::Protect).await;
-        stage.protector = new_protector("a", &Scaler::new(stage.seed.unlimited()), None);
-        stage.protector.learn(selected(&stage.settings));
-        outage(&mut stage.protector, 5, EVER);
-        stage.follow().await;
-        let last = stage.protector.last_action().unwrap();
-        assert_eq!(last.action, Action::ScaledDown);
-        assert_eq!(
-            last.message,
-            "found scaled to zero: first; 5 of 5 node leases that count were expired"
-        );
-    });
-}
 
 /// Whoever was frozen, or waited for too long, needs a new verdict before anything more is scaled.
 #[test]

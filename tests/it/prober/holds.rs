@@ -2,11 +2,9 @@
 //! of the cluster, against a scripted seed.
 
 use crate::support::{
-    INTERVAL, LONG, RUNNING, Runs, Stage, World, assert_back, assert_kept, assert_released,
-    change_policy, change_shoot, condition, deleting, info, is_marked, new_protector, policy,
-    protected, run, selected, undecodable,
+    INTERVAL, LONG, RUNNING, Runs, World, assert_back, assert_kept, assert_released, change_policy,
+    change_shoot, condition, deleting, is_marked, policy, protected, run, undecodable,
 };
-use dependency_watchdog::prober::{plan::Aim, scale::Scaler};
 use serde_json::{Value, json};
 
 /// What holds a policy back: the field, its value, and the value that lets it go on.
@@ -73,32 +71,6 @@ fn a_rehearsal_writes_nothing_whatever_becomes_of_its_policy() {
                 assert_eq!(world.seed.writes().len(), 0);
             });
         }
-    }
-}
-
-/// Whoever decided to write, and however often.
-#[test]
-fn a_dry_run_has_no_way_to_write() {
-    let _runs = Runs::begin();
-    for aim in [Aim::Protect, Aim::Restore, Aim::Release] {
-        run(async move {
-            let mut stage = Stage::new(&[info("Deployment", "first", 0)]);
-            if aim != Aim::Protect {
-                stage.act(Aim::Protect).await;
-                stage.seed.forget_calls();
-            }
-            let before = stage.object("deployments", "first");
-            let scaler = Scaler::new(stage.seed.unlimited()).dry_run();
-            stage.protector = new_protector("a", &scaler, None);
-            stage.protector.learn(selected(&stage.settings));
-            stage.act(aim).await;
-            assert_eq!(stage.object("deployments", "first"), before, "{aim:?}");
-            assert_eq!(stage.seed.writes().len(), 0, "{aim:?}");
-            let problems = stage.problems();
-            assert!(problems[0].message.contains("--dry-run"), "{problems:?}");
-            let reads = stage.seed.briefs();
-            assert!(reads.len() < 5, "it was not tried again: {reads:?}");
-        });
     }
 }
 

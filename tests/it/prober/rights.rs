@@ -95,11 +95,22 @@ fn what_is_missing_is_told_on_the_policy() {
                  deployments.apps/mcm in b",
             ),
         ),
+        case(
+            |it| it["resource"] == "probepolicies",
+            Some("patch probepolicies.dependency-watchdog.gardener.cloud/p"),
+        ),
         Case {
-            dependents: etcd,
+            dependents: etcd.clone(),
             ..case(
                 |it| it["subresource"] == "scale",
                 Some("patch etcds.druid.gardener.cloud/main/scale in a"),
+            )
+        },
+        Case {
+            dependents: etcd,
+            ..case(
+                |it| it["resource"] == "etcds" && it["subresource"].is_null(),
+                Some("patch etcds.druid.gardener.cloud/main in a"),
             )
         },
         // Of no concern without a command.

@@ -71,6 +71,7 @@ const MACHINES: &str = "machine.sapcloud.io";
 
 /// What the operator tells, which is taken and not kept.
 const EVENTS: &str = "events";
+
 /// By which the operator asks what it may do.
 pub(super) const REVIEWS: &str = "selfsubjectaccessreviews";
 

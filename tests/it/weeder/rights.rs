@@ -1,23 +1,11 @@
 //! Rights to pods that a recovery calls for, asked for ahead on a scripted seed: what is told, of
 //! what, and when.
 
-use crate::support::{Call, Failure, Garden, condition, put_slice, run, weed_policy};
+use crate::support::{Garden, condition, put_slice, run, weed_policy};
 use serde_json::Value;
 
 /// Longer than a policy's status waits to be written, in seconds.
 const WRITTEN: u64 = 10;
-/// Longer than a right stays missing in the status that has been granted.
-const SOON: u64 = 3 * 60;
-fn is_review(call: &Call) -> bool {
-    call.resource == "selfsubjectaccessreviews"
-}
-
-/// What was asked for, as attributes, in order.
-fn asked(garden: &Garden) -> Vec<Value> {
-    let reviews = garden.seed.calls().into_iter().filter(is_review);
-    let asked = reviews.map(|it| it.body["spec"]["resourceAttributes"].clone());
-    asked.collect()
-}
 
 /// Reason and message of `Degraded` of the policy.
 fn degraded(garden: &Garden) -> (String, String) {
@@ -81,33 +69,6 @@ fn what_is_missing_is_told_on_the_policy() {
                     assert!(told(&garden).is_empty(), "{index}");
                 }
             }
-        });
-    }
-}
-
-#[test]
-fn what_cannot_be_asked_is_no_alarm_and_no_relief() {
-    for failure in Failure::ALL {
-        run(async {
-            let mut garden = Garden::new(&["a"]);
-            let seed = garden.seed.clone();
-            seed.put(&weed_policy("p", "etcd", "api"));
-            seed.deny(delete);
-            seed.fail(failure, (0, usize::MAX), is_review);
-            garden.start();
-            garden.pass(SOON).await;
-            assert!(!asked(&garden).is_empty(), "{failure:?}");
-            assert_eq!(degraded(&garden).0, "AsExpected", "{failure:?}");
-
-            seed.heal();
-            garden.pass(SOON).await;
-            assert_eq!(degraded(&garden).0, "RightsMissing", "{failure:?}");
-
-            seed.deny(|_| false);
-            seed.fail(failure, (0, usize::MAX), is_review);
-            garden.pass(SOON).await;
-            assert_eq!(degraded(&garden).0, "RightsMissing", "{failure:?}");
-            assert_eq!(told(&garden), ["RightsMissing"], "{failure:?}");
         });
     }
 }
