@@ -114,7 +114,7 @@ parsers = api:: checks:: gardener:: report::recall observer::nodes runtime::answ
 .PHONY: fuzz
 fuzz: need-cargo ## Try each parser of foreign input for TIME seconds (600) at once, then those beside the code with CASES inputs (5000); ARGS=name picks some
 	DWD_FUZZ_SECONDS=$(or $(TIME),600) $(CARGO) test $(LOCKED) --workspace --test it untrusted:: -- \
-		--nocapture --test-threads 64 --skip memory --skip table $(ARGS)
+		--nocapture --test-threads 64 --skip memory $(ARGS)
 	PROPTEST_CASES=$(or $(CASES),5000) $(CARGO) test $(LOCKED) --workspace --lib -- $(or $(ARGS),$(parsers))
 
 .PHONY: lint

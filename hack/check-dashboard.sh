@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks the syntax of each query of the dashboard in manifests/monitoring, by promtool. What they
-# name is checked by tests/it/files/dashboard.rs, and that each query has a line of its own, by which they are
+# name is checked by tests/it/files/monitoring.rs, and that each query has a line of its own, by which they are
 # found here.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

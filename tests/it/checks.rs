@@ -12,13 +12,13 @@ use std::{
 };
 
 use crate::support::{
-    Activity, Clock, Target, api, check, ended, exit, gone, http, once, run, runner, tls,
+    Activity, Clock, Target, api, check, ended, exit, http, once, run, runner, tls,
 };
 use dependency_watchdog::{
-    api::{CheckResult, CheckRole, CheckType, HealthCheck, MAX_OUTPUT},
+    api::{CheckResult, CheckRole, CheckType, HealthCheck},
     checks::{CheckMetrics, Checks, Outcome, Runner, outcome::Said},
 };
-use futures::{FutureExt as _, SinkExt as _};
+use futures::SinkExt as _;
 use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt as _, net::TcpListener};
@@ -64,49 +64,20 @@ fn plain(port: u16) -> Value {
     json!({"service": "s", "port": port})
 }
 
-#[tokio::test]
-async fn a_status_from_200_to_399_is_a_success() {
-    for status in 200..=600_u16 {
-        let (outcome, _) = asked(plain, move |_| {
-            format!("HTTP/1.1 {status} Whatever\r\nContent-Length: 0\r\n\r\n")
-        })
-        .await;
-        let expected = match status {
-            200..=399 => Outcome::Success,
-            _ => Outcome::Failure(format!("the server answered {status}")),
-        };
-        assert_eq!(outcome, expected, "{status}");
-    }
-}
-
 #[rstest]
-#[case::length("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", Said::Yes, "")]
 #[case::chunks(
     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
     Said::Yes,
     ""
 )]
 #[case::until_the_end("HTTP/1.1 200 OK\r\n\r\nok", Said::Yes, "")]
-#[case::old("HTTP/1.0 200 OK\r\n\r\nok", Said::Yes, "")]
 #[case::old_and_failing("HTTP/1.0 500 No\r\n\r\nsecret", Said::No, "the server answered 500")]
-#[case::nothing_in_it("HTTP/1.1 204 No Content\r\n\r\n", Said::Yes, "")]
-#[case::hint_before(
-    "HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
-    Said::Yes,
-    ""
-)]
 #[case::short(
     "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok",
     Said::No,
     "gave no whole answer"
 )]
-#[case::broken_chunks(
-    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-    Said::No,
-    "gave no whole answer"
-)]
 #[case::no_http("SSH-2.0-OpenSSH_9\r\n", Said::No, "gave no whole answer")]
-#[case::nothing("", Said::No, "gave no whole answer")]
 #[tokio::test]
 async fn answers(#[case] answer: &'static str, #[case] said: Said, #[case] words: &str) {
     let (outcome, _) = asked(plain, move |_| answer.to_owned()).await;
@@ -143,11 +114,7 @@ async fn an_answer_without_end(#[case] start: &'static str, #[case] said: Said) 
 #[rstest]
 #[case::plain(json!({}), &["GET / HTTP/1.1", "host: s.shoot--a.svc:PORT", "accept: */*", "connection: close",
     concat!("user-agent: dependency-watchdog/", env!("CARGO_PKG_VERSION"))])]
-#[case::path(json!({"path": "/healthz?verbose=%7B1%7D"}), &["GET /healthz?verbose=%7B1%7D HTTP/1.1"])]
 #[case::host(json!({"httpHeaders": [{"name": "Host", "value": "api.example.org"}]}), &["host: api.example.org"])]
-#[case::headers(json!({"httpHeaders": [
-    {"name": "X-A", "value": "1"}, {"name": "x-a", "value": "2"}, {"name": "User-Agent", "value": "me"},
-]}), &["x-a: 1", "x-a: 2", "user-agent: me"])]
 #[tokio::test]
 async fn what_is_asked(#[case] fields: Value, #[case] lines: &[&str]) {
     let port_of = AtomicUsize::new(0);
@@ -209,22 +176,6 @@ async fn https() {
 }
 
 #[tokio::test]
-async fn no_tls_is_a_failure() {
-    let target = Target::start(&Activity::default(), |mut stream| async move {
-        let _ = stream.write_all(b"HTTP/1.0 400 Bad Request\r\n\r\n").await;
-        gone(&mut stream).await;
-    })
-    .await;
-    let port = target.address.port();
-    let action = json!({"service": "s", "port": port, "scheme": "HTTPS"});
-    let runner = runner(None, "", CheckMetrics::default());
-    let check = slow(check(json!({"httpGet": action})));
-    let outcome = once(&runner, &check).await.outcome;
-    assert!(outcome.to_string().starts_with("TLS failed: "), "{outcome}");
-    assert_eq!(outcome.said(), Said::No);
-}
-
-#[tokio::test]
 async fn a_connection_that_is_refused_is_a_failure_and_a_name_nobody_has_is_none() {
     let port = {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -262,7 +213,6 @@ fn pods() -> Value {
 }
 
 #[rstest]
-#[case::passes(&[(1, "fine")], exit(0), Outcome::Success)]
 #[case::fails(&[(1, "one\n"), (2, "password=hunter2"), (9, "no channel")], exit(3),
     Outcome::Failure("the command ended with exit code 3".to_owned()))]
 #[case::not_run(&[(1, "lost")], json!({"status": "Failure", "reason": "InternalError", "message": "no runtime"}),
@@ -478,35 +428,6 @@ fn results_follow_what_is_checked() {
     });
 }
 
-/// What is under way is dropped, with its connection, when a check goes.
-#[test]
-fn a_check_that_is_stopped_leaves_no_connection() {
-    run(async {
-        let activity = Activity::default();
-        let clock = Clock::stop(activity.clone());
-        let open: Arc<AtomicUsize> = Arc::default();
-        let counted = open.clone();
-        let target = Target::start(&activity, move |mut stream| {
-            let counted = counted.clone();
-            async move {
-                counted.fetch_add(1, Ordering::SeqCst);
-                gone(&mut stream).await;
-                counted.fetch_sub(1, Ordering::SeqCst);
-            }
-        })
-        .await;
-        let mut check = check(json!({"httpGet": plain(target.address.port())}));
-        check.timeout_seconds = 3600;
-        let mut checks = checks_of(runner(None, "", CheckMetrics::default()));
-        checks.adopt(&"p".into(), &Arc::from([check]));
-        clock.pass(11 * SECOND).await;
-        assert_eq!(open.load(Ordering::SeqCst), 1);
-        checks.stop();
-        clock.settle().await;
-        assert_eq!(open.load(Ordering::SeqCst), 0);
-    });
-}
-
 /// What is known counts for a period, a timeout and a little more after its last run.
 #[test]
 fn what_is_not_run_any_more_tells_nothing() {
@@ -523,133 +444,6 @@ fn what_is_not_run_any_more_tells_nothing() {
         assert_eq!(world.results(), [Unknown]);
         world.clock.pass(SECOND).await;
         assert_eq!(world.checks.gate(), None);
-    });
-}
-
-#[test]
-fn a_check_that_is_the_same_goes_on() {
-    run(async {
-        let mut world = World::new().await;
-        let fields = json!({"periodSeconds": 10});
-        let one = world.check("one", CheckRole::Observe, fields.clone());
-        let two = world.check("two", CheckRole::Observe, fields);
-        world
-            .checks
-            .adopt(&"p".into(), &Arc::from([one.clone(), two.clone()]));
-        world.clock.pass(11 * SECOND).await;
-        assert_eq!(world.results(), [Passing, Passing]);
-        let since = world.checks.statuses()[1].since.clone();
-        // Another order and another role change nothing; another timeout begins anew.
-        let two = HealthCheck {
-            role: CheckRole::Gate,
-            ..two
-        };
-        let one = HealthCheck {
-            timeout_seconds: 2,
-            ..one
-        };
-        world
-            .checks
-            .adopt(&"p".into(), &Arc::from([two.clone(), one]));
-        assert_eq!(world.results(), [Passing, Unknown]);
-        assert_eq!(world.checks.statuses()[0].since, since);
-        assert_eq!(world.checks.statuses()[0].role, Some(CheckRole::Gate));
-        world.checks.adopt(&"p".into(), &Arc::from([two]));
-        assert_eq!(world.results(), [Passing]);
-        let asked = world.asked();
-        world.clock.pass(100 * SECOND).await;
-        let asked = world.asked() - asked;
-        assert!((9..=10).contains(&asked), "{asked}");
-    });
-}
-
-/// A thousand clusters that are found at once are not checked at once.
-#[test]
-fn first_runs_are_spread_and_wait_for_their_delay() {
-    run(async {
-        let mut world = World::new().await;
-        let fields = json!({"initialDelaySeconds": 40, "periodSeconds": 3600});
-        let all: Vec<HealthCheck> = (0..8)
-            .map(|number| world.check(&format!("c{number}"), CheckRole::Observe, fields.clone()))
-            .collect();
-        world.checks.adopt(&"p".into(), &Arc::from(all));
-        world.clock.pass(40 * SECOND).await;
-        assert_eq!(world.asked(), 0);
-        let mut seen = vec![0];
-        for _ in 0..16 {
-            world.clock.pass(2 * SECOND).await;
-            seen.push(world.asked());
-        }
-        assert_eq!(seen.last(), Some(&8));
-        seen.dedup();
-        assert!(seen.len() > 3, "{seen:?}");
-    });
-}
-
-#[test]
-fn whoever_waits_is_told_of_changes() {
-    run(async {
-        let mut world = World::new().await;
-        assert_eq!(world.checks.changed().now_or_never(), None);
-        let check = world.check("c", CheckRole::Observe, json!({"failureThreshold": 1}));
-        world.checks.adopt(&"p".into(), &Arc::from([check]));
-        assert_eq!(world.checks.changed().now_or_never(), None);
-        world.clock.pass(11 * SECOND).await;
-        // It is told although nobody waited when it happened, and told once.
-        assert_eq!(world.checks.changed().now_or_never(), Some(()));
-        world.clock.pass(30 * SECOND).await;
-        assert_eq!(world.checks.changed().now_or_never(), None);
-        world.answer(404);
-        world.clock.pass(11 * SECOND).await;
-        assert_eq!(world.checks.changed().now_or_never(), Some(()));
-        world.clock.pass(30 * SECOND).await;
-        assert_eq!(world.checks.changed().now_or_never(), None);
-    });
-}
-
-#[test]
-fn a_command_that_is_tolerated_is_told_of_once_an_hour() {
-    run(async {
-        let activity = Activity::default();
-        let clock = Clock::stop(activity.clone());
-        let target = api(&activity, pods(), |_, mut socket| async move {
-            while futures::StreamExt::next(&mut socket)
-                .await
-                .is_some_and(|it| it.is_ok())
-            {}
-        })
-        .await;
-        let runner = runner(
-            Some(&target),
-            "ExecProbeTimeout=false",
-            CheckMetrics::default(),
-        );
-        let mut checks = checks_of(runner);
-        let check = HealthCheck {
-            timeout_seconds: 1,
-            period_seconds: 60,
-            ..command()
-        };
-        checks.adopt(&"p".into(), &Arc::from([check]));
-        assert_eq!(checks.take_tolerated(), []);
-        let mut told = Vec::new();
-        let until = clock.elapsed() + Duration::from_secs(2 * 3600 + 900);
-        while clock.elapsed() < until {
-            clock.pass(60 * SECOND).await;
-            told.extend(checks.take_tolerated());
-        }
-        assert_eq!(told.len(), 3);
-        assert_eq!(told[0].check, "c");
-        assert!(
-            told[0].message.contains("had not ended after 1s"),
-            "{}",
-            told[0].message
-        );
-        let status = &checks.statuses()[0];
-        assert_eq!(status.result, Passing);
-        let message = status.message.as_deref().unwrap();
-        assert!(message.contains("would have failed"), "{message}");
-        assert!(message.chars().count() <= MAX_OUTPUT);
     });
 }
 

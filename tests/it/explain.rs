@@ -7,11 +7,10 @@ use std::{
 };
 
 use dependency_watchdog::{
-    explain::{AskError, ask, page, remedy},
+    explain::{AskError, ask, page},
     runtime::seed::Seed,
 };
 use kube::{Client, client::Body};
-use regex::Regex;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -272,28 +271,6 @@ fn healthy() -> Fixed {
     seed
 }
 
-fn nobody_acts() -> Fixed {
-    let mut seed = Fixed::protected();
-    seed.merge("leases", LEASE, lease("11:20:00"));
-    seed.spec(json!({"suspend": true}));
-    seed
-}
-
-fn hibernated() -> Fixed {
-    let mut seed = Fixed::healthy();
-    let message = "spec.shoot.spec.hibernation.enabled is true: the cluster is hibernated";
-    let skipped = json!({"reason": "Hibernated", "skipped": "Hibernated", "message": message});
-    seed.record(skipped);
-    seed
-}
-
-fn unselected() -> Fixed {
-    let mut seed = Fixed::healthy();
-    seed.remove("clusterhealths");
-    seed.spec(json!({"clusterSelector": {"matchLabels": {"stage": "dev"}}}));
-    seed
-}
-
 /// The policy that applied last cannot be read any more, so no other acts in its place.
 fn another_policy() -> Fixed {
     let mut seed = Fixed::healthy();
@@ -309,21 +286,6 @@ fn another_policy() -> Fixed {
     seed
 }
 
-fn gone() -> Fixed {
-    let mut seed = Fixed::protected();
-    seed.remove("clusters");
-    seed
-}
-
-/// By a prober that runs with --dry-run, which no object says but the record.
-fn held_back() -> Fixed {
-    let mut seed = Fixed::healthy();
-    let message = "3 of 3 node leases that count are expired; Enforce would scale to zero: kcm";
-    let conditions = [condition("Protecting", "False", "DryRun", message)];
-    seed.record(json!({"reason": "Outage", "message": message, "conditions": conditions}));
-    seed
-}
-
 fn undetermined() -> Fixed {
     let mut seed = Fixed::healthy();
     let message = "no answer within 5s from https://api.alpha";
@@ -334,12 +296,6 @@ fn undetermined() -> Fixed {
         "reason": "Timeout", "message": message, "state": "OFFLINE", "stateMessage": "it is not reached",
         "conditions": [condition("Ready", "False", "Timeout", message)], "checks": [check],
     }));
-    seed
-}
-
-fn without_a_record() -> Fixed {
-    let mut seed = Fixed::healthy();
-    seed.remove("clusterhealths");
     seed
 }
 
@@ -362,16 +318,6 @@ fn trouble_with_dependents() -> Fixed {
             condition("Degraded", "True", "RecordUnreadable", message),
         ]}),
     );
-    seed
-}
-
-/// A record is refreshed also while its cluster cannot be probed, and its last probe stays hours ago.
-fn kept() -> Fixed {
-    let mut seed = Fixed::healthy();
-    seed.record(json!({
-        "reason": "ClusterInvalid", "message": "nodeMonitorGracePeriod is \"soon\"",
-        "lastProbeTime": "2026-11-20T08:00:00Z",
-    }));
     seed
 }
 
@@ -432,34 +378,6 @@ fn without_rights() -> Fixed {
     "deployment/kcm 1 - no",
     "is Healthy; protection: None.",
 ])]
-#[case::protected(Fixed::protected(), [
-    "Policies shoots applies (priority 0) Seen",
-    "3 of 3 node leases that count are expired, and 2 are an outage; the API server answers and accepts \
-     writes; zones: a 2 of 2, b 1 of 1",
-    "Done ScaledDown 11m ago: scaled to zero: kcm, mcm",
-    "deployment/kcm 0 1 yes deployment/mcm 0 2 yes To give back by hand what is owed: dependency-watchdog \
-     restore shoot--garden--alpha",
-    "scaled to zero until the leases are fresh again: kcm, mcm",
-])]
-#[case::nobody_acts(nobody_acts(), [
-    "Operator no prober is alive, so nothing is done: dwd-prober-0 renewed 40m ago Policies \
-     shoots applies (priority 0); it is suspended, so nothing is done",
-    "Seen Outage (policy: shoots), last probed 60s ago",
-    "Done ScaledDown",
-    "deployment/kcm 0 1 yes",
-    "protection: Active since 2026-11-20T11:48:00Z (12m ago).",
-])]
-#[case::hibernated(hibernated(), [
-    "shoots applies (priority 0)",
-    "Seen Hibernated (policy: shoots), last probed 60s ago: spec.shoot.spec.hibernation.enabled is true",
-    "Done nothing",
-    "deployment/kcm 1 - no",
-    "is Hibernated; protection: None.",
-])]
-#[case::unselected(unselected(), [
-    "shoots does not select the cluster: it asks for stage=dev, and finds stage=live",
-    "has no record (ClusterHealth) that could be read.", "", "", "",
-])]
 #[case::another_policy(another_policy(), [
     "others selects the cluster as well, and comes after (priority -1): the highest priority counts, then \
      the oldest; one that cannot be read any more is waited for shoots applied last, and is waited for: \
@@ -468,20 +386,6 @@ fn without_rights() -> Fixed {
     "Done nothing",
     "",
     "Degraded is True (PolicyInvalid): it cannot be decoded To do correct what the message names",
-])]
-#[case::gone(gone(), [
-    "shoot--garden--alpha is gone. Operator dwd-prober-0 leads",
-    "Seen Outage",
-    "Done ScaledDown",
-    "deployment/kcm 0 1 yes",
-    "scaled to zero until the leases are fresh again",
-])]
-#[case::held_back(held_back(), [
-    "shoots applies (priority 0) Seen",
-    "Seen Outage",
-    "Done nothing",
-    "deployment/kcm 1 - no",
-    "Enforce would scale to zero: kcm Conditions Protecting is False (DryRun) To do see why",
 ])]
 #[case::undetermined(undetermined(), [
     "shoots applies (priority 0)",
@@ -492,10 +396,6 @@ fn without_rights() -> Fixed {
     "deployment/kcm 1 - no",
     "Ready is False (Timeout) To do see whether the shoot's API server runs",
 ])]
-#[case::without_a_record(without_a_record(), [
-    "shoots applies (priority 0)", "has no record (ClusterHealth) that could be read.",
-    "", "deployment/kcm 1 - no", "",
-])]
 #[case::trouble_with_dependents(trouble_with_dependents(), [
     "shoots applies (priority 0)",
     "Seen Healthy",
@@ -503,13 +403,6 @@ fn without_rights() -> Fixed {
     "deployment/kcm 0 \"\\u{1b}[2Jmany\" yes deployment/mcm 0 2 no, ignore-scaling",
     "Protecting is True (Restoring): not all restored yet: kcm, mcm Degraded is True \
      (RecordUnreadable): kcm: its record is no number To do correct the annotation",
-])]
-#[case::kept(kept(), [
-    "dwd-prober-0 leads",
-    "Seen ClusterInvalid (policy: shoots), last probed 4h ago: nodeMonitorGracePeriod is \"soon\" To do correct what the message names",
-    "Done nothing",
-    "deployment/kcm 1 - no",
-    "is ClusterInvalid; protection: None.",
 ])]
 #[case::weeded(weeded(), [
     "Weeding weeds covers the namespace (mode Enforce): etcd-main-client",
@@ -566,7 +459,6 @@ async fn a_mark_at_zero_is_owed_whatever_the_record_says() {
 /// Clocks of holders may be wrong: the time at which the seed stored a renewal counts.
 #[rstest]
 #[case::ahead("a", "12:00:09", None, "a leads; it renewed its Lease just now")]
-#[case::at_the_end("a", "11:59:45", None, "a leads; it renewed its Lease 15s ago")]
 #[case::silent(
     "a",
     "11:59:44",
@@ -584,12 +476,6 @@ async fn a_mark_at_zero_is_owed_whatever_the_record_says() {
     "11:00:00",
     Some("11:59:59"),
     "a leads; it renewed its Lease 1s ago"
-)]
-#[case::stored_long_ago(
-    "a",
-    "13:00:00",
-    Some("11:58:00"),
-    "no prober is alive, so nothing is done: a"
 )]
 #[tokio::test]
 async fn the_lease_tells_who_leads(
@@ -614,33 +500,6 @@ async fn the_lease_tells_who_leads(
     seed.merge("leases", LEASE, holder);
     let page = seed.page().await;
     assert!(page.contains(told), "{page}");
-}
-
-/// The tables of docs/status.md say which reasons there are.
-#[test]
-fn each_reason_with_something_to_do_has_a_remedy() {
-    let text = std::fs::read_to_string("docs/status.md").unwrap();
-    let tables = text.split_once("Undetermined: read,").unwrap().1;
-    let (findings, rest) = tables.split_once("Not probed, also in").unwrap();
-    let troubles = rest.split_once("Trouble with a dependent:").unwrap().1;
-    let troubles = troubles.split_once("\n## ").unwrap().0;
-    let row = Regex::new(r"(?m)^\| ((?:`\w+`(?:, )?)+) \|").unwrap();
-    let word = Regex::new(r"`(\w+)`").unwrap();
-    let mut seen = 0;
-    for row in [findings, troubles]
-        .iter()
-        .flat_map(|it| row.captures_iter(it))
-    {
-        for reason in word.captures_iter(row.get(1).unwrap().as_str()) {
-            // The message of these two says all that helps.
-            if !["ScalingFailed", "GivenUp"].contains(&&reason[1]) {
-                assert!(remedy(&reason[1]).is_some(), "{} has no remedy", &reason[1]);
-                seen += 1;
-            }
-        }
-    }
-    assert!(seen > 35, "{seen}");
-    assert_eq!(remedy("Healthy"), None);
 }
 
 #[tokio::test]

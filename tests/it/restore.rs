@@ -378,11 +378,7 @@ fn renew_after(seed: &Seed, looks: usize) {
 }
 
 #[rstest]
-#[case::none(None, None, 0, "Gone")]
-#[case::given_back(Some(("", 1)), None, 5, "Gone")]
-#[case::long_given_back(Some(("", 3_600)), None, 5, "Gone")]
 #[case::dead(Some(("old", 15)), None, 15, "Gone")]
-#[case::of_no_length(Some(("old", 0)), None, 15, "Gone")]
 #[case::alive(Some(("dwd", 15)), Some(4), 4, "Alive")]
 #[case::slow(Some(("dwd", 3_600)), None, 60, "Unknown")]
 #[tokio::test(start_paused = true)]
@@ -415,50 +411,6 @@ async fn an_operator_is_alive_that_is_seen_to_renew(
     assert_eq!(view.plans[0].workable(), if gone { 3 } else { 0 });
 }
 
-/// A replica that ends gives its Lease back, and the next one takes it.
-#[rstest]
-#[case::taken_by_the_next(Some(3), 3, "Alive")]
-#[case::taken_by_nobody(None, 6, "Gone")]
-#[tokio::test(start_paused = true)]
-async fn a_lease_that_was_just_given_back_is_watched_too(
-    #[case] taken: Option<usize>,
-    #[case] seconds: u64,
-    #[case] expected: &str,
-) {
-    let seed = new_seed();
-    put_down(&seed, "a");
-    put_cluster(&seed);
-    seed.put(&policy("p"));
-    put_lease(&seed, "old", 15);
-    let mut look = 0;
-    seed.interfere(
-        usize::MAX,
-        |call| call.brief() == format!("GET leases/{LEASE}"),
-        move |lease| {
-            // The first look finds the old holder, the second nobody.
-            let holder = match look {
-                0 => "old",
-                _ if taken.is_some_and(|taken| look >= taken) => "new",
-                _ => "",
-            };
-            lease["spec"]["holderIdentity"] = json!(holder);
-            look += 1;
-        },
-    );
-    let started = Instant::now();
-    let view = look_at_a(&seed).await;
-    let presence = view.operator.unwrap();
-    assert!(
-        format!("{presence:?}").starts_with(expected),
-        "{presence:?}"
-    );
-    assert_eq!(started.elapsed().as_secs(), seconds);
-}
-
-async fn look_at_a(seed: &Seed) -> View {
-    look(&restorer(seed), &a()).await
-}
-
 /// Whatever is there, of whatever kind.
 #[tokio::test(start_paused = true)]
 async fn to_look_changes_nothing() {
@@ -476,100 +428,9 @@ async fn to_look_changes_nothing() {
     assert_eq!(seed.writes().len(), before);
 }
 
-/// Nothing is owed to what holds up the others.
-#[tokio::test(start_paused = true)]
-async fn what_holds_up_a_level_is_named() {
-    let seed = new_seed();
-    put_down(&seed, "a");
-    put_workload(&seed, "Deployment", "a", "ca", 3);
-    seed.change("clusterhealths", "", "a", |it| {
-        it["status"]["dependents"][0]["owed"] = json!(false);
-    });
-    let view = look_at_a(&seed).await;
-    seed.fail(Failure::Reset, (0, usize::MAX), |call| call.name == "ca");
-    let ended = restorer(&seed)
-        .restore(view.plans, &CancellationToken::new(), &|_| ())
-        .await;
-    let left = left(&ended);
-    assert_eq!(left.len(), 3, "{left:?}");
-    assert!(
-        left[0].starts_with("a  Deployment/ca: get failed"),
-        "{left:?}"
-    );
-    assert!(
-        left[1].ends_with("an earlier level is not complete"),
-        "{left:?}"
-    );
-}
-
-/// It was created, and whoever created it ended before it wrote what it knows.
-#[rstest]
-#[case::none(json!(null))]
-#[case::empty(json!({"protection": "None"}))]
-#[tokio::test(start_paused = true)]
-async fn a_record_that_says_nothing_is_no_reason_to_see_nothing(#[case] status: Value) {
-    let seed = new_seed();
-    put_down(&seed, "a");
-    seed.put(&policy("p"));
-    seed.change("clusterhealths", "", "a", |it| {
-        it["status"] = status.clone()
-    });
-    for scope in [a(), Scope::All] {
-        let view = look(&restorer(&seed), &scope).await;
-        let workable: usize = view.plans.iter().map(|plan| plan.workable()).sum();
-        assert_eq!(workable, 3, "{scope:?}");
-    }
-    let (_, ended) = restore(&restorer(&seed), &Scope::All).await;
-    assert_eq!(left(&ended), [""; 0]);
-    assert_back(&seed, "a");
-}
-
-/// Other kinds may have the same name, and other groups the same kind.
-#[tokio::test(start_paused = true)]
-async fn what_is_to_be_pasted_names_the_group() {
-    let seed = new_seed();
-    put_taken(&seed, "Etcd", "a", "main", Some("3"));
-    annotate(&seed, "etcds", "a", "main", &json!({}));
-    put_health(&seed, "a", "p", &[entry("Etcd", "main", 0, Some(3))]);
-    let table = look_at_a(&seed).await.plans[0].table();
-    let command = "scale etcd.v1alpha1.druid.gardener.cloud/main --replicas=3";
-    assert!(table.contains(command), "{table}");
-}
-
-/// Nothing is owed to it, so that no other waits for it.
-#[tokio::test(start_paused = true)]
-async fn what_cannot_be_scaled_and_was_never_taken_is_passed() {
-    let seed = new_seed();
-    seed.serve_etcds_without_scale(&["v1alpha1"]);
-    put_workload(&seed, "Etcd", "a", "main", 3);
-    put_taken(&seed, "Deployment", "a", "kcm", Some("3"));
-    let dependents = [
-        entry("Etcd", "main", 0, None),
-        entry("Deployment", "kcm", 1, Some(3)),
-    ];
-    put_health(&seed, "a", "p", &dependents);
-    let table = look_at_a(&seed).await.plans[0].table();
-    assert!(!table.contains("once what is refused"), "{table}");
-    restore(&restorer(&seed), &a()).await;
-    let replicas = &seed.get("deployments", "a", "kcm").unwrap()["spec"]["replicas"];
-    assert_eq!(*replicas, 3);
-}
-
-/// An annotation may have 256 KiB.
-#[tokio::test(start_paused = true)]
-async fn a_long_record_is_told_in_short() {
-    let seed = new_seed();
-    put_taken(&seed, "Deployment", "a", "x", Some(&"9".repeat(100_000)));
-    put_health(&seed, "a", "p", &[entry("Deployment", "x", 0, Some(3))]);
-    let table = look_at_a(&seed).await.plans[0].table();
-    assert!(table.contains("refused") && table.len() < 500, "{table}");
-}
-
 #[rstest]
 #[case::enforced(json!({}), true)]
 #[case::dry_run(json!({"mode": "DryRun"}), false)]
-#[case::suspended(json!({"suspend": true}), false)]
-#[case::of_others(json!({"clusterSelector": {"matchLabels": {"name": "b"}}}), false)]
 #[tokio::test(start_paused = true)]
 async fn a_cluster_is_held_back_where_a_living_operator_protects_it(
     #[case] change: Value,
@@ -597,64 +458,6 @@ async fn a_cluster_is_held_back_where_a_living_operator_protects_it(
         let (_, ended) = restore(&overruling(&seed), &a()).await;
         assert_eq!(left(&ended), [""; 0]);
     }
-}
-
-/// What was restored, and keeps its mark for now, is not taken out of the operator's hands.
-#[test]
-fn what_is_back_and_marked_is_left_to_an_operator() {
-    for overrule in [false, true] {
-        for alive in [false, true] {
-            run(async move {
-                tokio::time::pause();
-                let seed = new_seed();
-                let dependents = DEPENDENTS.map(|(name, replicas, level)| {
-                    put_workload(&seed, "Deployment", "a", name, replicas);
-                    let annotations = json!({MARK: "", RECORD: replicas.to_string()});
-                    annotate(&seed, "deployments", "a", name, &annotations);
-                    let mut entry = entry("Deployment", name, level, None);
-                    entry["keepsMark"] = json!(true);
-                    entry
-                });
-                put_health(&seed, "a", "p", &dependents);
-                put_cluster(&seed);
-                seed.put(&policy("p"));
-                if alive {
-                    put_lease(&seed, "dwd", 15);
-                    renew_after(&seed, 1);
-                }
-                let restorer = Restorer {
-                    overrule,
-                    ..restorer(&seed)
-                };
-                let view = look(&restorer, &Scope::All).await;
-                assert_eq!(view.plans.len(), 0);
-                let (_, ended) = restore(&restorer, &a()).await;
-                assert_eq!(left(&ended), [""; 0]);
-                assert_eq!(ended[0].ignored.len(), 0);
-                if alive {
-                    assert!(seed.writes().is_empty());
-                } else {
-                    assert_back(&seed, "a");
-                }
-            });
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_cluster_that_is_not_probed_is_not_held_back() {
-    let seed = new_seed();
-    put_down(&seed, "a");
-    put_cluster(&seed);
-    seed.change("clusters", "", "a", |it| {
-        it["spec"]["shoot"]["spec"]["provider"]["workers"] = json!([]);
-    });
-    seed.put(&policy("p"));
-    put_lease(&seed, "dwd", 15);
-    renew_after(&seed, 1);
-    let (_, ended) = restore(&restorer(&seed), &a()).await;
-    assert_eq!(left(&ended), [""; 0]);
-    assert_back(&seed, "a");
 }
 
 #[tokio::test(start_paused = true)]
@@ -746,80 +549,8 @@ async fn a_policy_is_let_go_when_nothing_is_owed_and_not_before() {
     assert!(seed.get("probepolicies", "", "p").is_none());
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_interrupted_run_ends_between_two_requests_and_the_next_goes_on() {
-    let seed = new_seed();
-    put_down(&seed, "a");
-    seed.follow("mcm", false);
-    let restorer = restorer(&seed);
-    let view = look(&restorer, &a()).await;
-    let stop = CancellationToken::new();
-    let interrupt = async {
-        tokio::time::sleep(Duration::from_secs(5)).await;
-        stop.cancel();
-    };
-    let work = restorer.restore(view.plans, &stop, &|_| ());
-    let (ended, ()) = tokio::join!(work, interrupt);
-    assert_eq!(
-        left(&ended),
-        [
-            "a  Deployment/kcm: not begun",
-            "a  Deployment/mcm: scaled to 2, and not seen to be up yet",
-        ]
-    );
-    seed.follow("mcm", true);
-    let (_, ended) = restore(&restorer, &a()).await;
-    assert_eq!(left(&ended), [""; 0]);
-    assert_back(&seed, "a");
-}
-
 /// What somebody else asks for in between.
 const BY_USER: i64 = 9;
-
-/// Whichever write they come before.
-#[test]
-fn what_somebody_else_asks_for_meanwhile_stays() {
-    for kind in ["Deployment", "StatefulSet", "Etcd"] {
-        for overrule in [false, true] {
-            for skip in 0..3 {
-                run(async {
-                    tokio::time::pause();
-                    let seed = new_seed();
-                    put_taken(&seed, kind, "a", "x", Some("3"));
-                    put_health(&seed, "a", "p", &[entry(kind, "x", 0, Some(3))]);
-                    let (came, writes) = (Arc::new(AtomicBool::new(false)), AtomicUsize::new(0));
-                    let at = came.clone();
-                    let before = move |call: &crate::support::Call| {
-                        call.method == "PATCH" && writes.fetch_add(1, Relaxed) == skip
-                    };
-                    seed.interfere(1, before, move |object| {
-                        object["spec"]["replicas"] = json!(BY_USER);
-                        at.store(true, Relaxed);
-                    });
-                    let restorer = if overrule {
-                        overruling(&seed)
-                    } else {
-                        restorer(&seed)
-                    };
-                    let (_, ended) = restore(&restorer, &a()).await;
-                    let case = format!("{kind}, {overrule}, {skip}: {ended:?}");
-                    assert_eq!(left(&ended), [""; 0], "{case}");
-                    let resource = format!("{}s", kind.to_lowercase());
-                    let object = seed.get(&resource, "a", "x").unwrap();
-                    let wanted = if came.load(Relaxed) { BY_USER } else { 3 };
-                    assert_eq!(object["spec"]["replicas"], wanted, "{case}");
-                    let annotations = &object["metadata"]["annotations"];
-                    let ignored = if overrule {
-                        json!({IGNORE: "true"})
-                    } else {
-                        json!({})
-                    };
-                    assert_eq!(*annotations, ignored, "{case}");
-                });
-            }
-        }
-    }
-}
 
 /// What breaks a run: after so many requests about dependents nothing works any more, and whether
 /// the last of them was carried out all the same.
@@ -914,70 +645,5 @@ proptest! {
                 assert_eq!(*ignored == json!("true"), overrule, "{name}: {annotations}");
             }
         });
-    }
-}
-
-/// However the seed fails, and at whichever request: it ends in time, does not say that all is back
-/// when it is not, and the next run goes on.
-#[test]
-fn a_seed_that_fails_in_the_middle_is_told_in_time() {
-    for failure in Failure::ALL {
-        // What a server says is not there is not there.
-        if failure == Failure::Status(404) {
-            continue;
-        }
-        for after in 0..14 {
-            run(async {
-                tokio::time::pause();
-                let seed = new_seed();
-                put_down(&seed, "a");
-                put_cluster(&seed);
-                seed.put(&policy("p"));
-                seed.fail(failure, (after, usize::MAX), |_| true);
-                let case = format!("{failure:?} after {after}");
-                let started = Instant::now();
-                if let Ok(view) = restorer(&seed).look(&a(), &|_| ()).await {
-                    let ended = restorer(&seed)
-                        .restore(view.plans, &CancellationToken::new(), &|_| ())
-                        .await;
-                    if left(&ended).is_empty() {
-                        assert_back(&seed, "a");
-                    }
-                }
-                let limit = Duration::from_secs(150);
-                assert!(started.elapsed() < limit, "{case}: {:?}", started.elapsed());
-                seed.heal();
-                let (_, ended) = restore(&restorer(&seed), &a()).await;
-                assert_eq!(left(&ended), [""; 0], "{case}");
-                assert_back(&seed, "a");
-            });
-        }
-    }
-}
-
-/// Those of a whole seed: none waits for the pods of another.
-#[tokio::test(start_paused = true)]
-async fn a_thousand_clusters_are_restored_side_by_side() {
-    let seed = new_seed();
-    let names: Vec<String> = (0..1_000).map(|number| format!("c{number}")).collect();
-    for name in &names {
-        put_down(&seed, name);
-    }
-    // The pods of some do not come, for as long as the timeouts of their levels.
-    seed.follow("mcm", false);
-    let told = Mutex::new(Vec::new());
-    let say = |line: &str| told.lock().unwrap().push(line.to_owned());
-    let restorer = restorer(&seed);
-    let view = restorer.look(&Scope::All, &say).await.unwrap();
-    assert_eq!(*told.lock().unwrap(), ["looking at 1000 clusters"]);
-    let started = Instant::now();
-    let ended = restorer
-        .restore(view.plans, &CancellationToken::new(), &|_| ())
-        .await;
-    assert_eq!(ended.len(), 1_000);
-    assert_eq!(left(&ended).len(), 1_000, "mcm of each");
-    assert_eq!(started.elapsed().as_secs(), 30, "the timeout of one level");
-    for name in &names {
-        assert_back(&seed, name);
     }
 }

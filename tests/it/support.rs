@@ -33,7 +33,7 @@ pub use self::{
         EVER, Stage, delayed, deselected, doubt, healthy, info, new_protector, outage, selected,
         verdict,
     },
-    stall::{Case, Stalls, not_taken, one_pod},
+    stall::{Case, Stalls, not_taken},
     target::{Target, api, check, ended, exit, gone, head, http, names, once, runner, tls},
     world::{
         INTERVAL, NODES, World, condition, policy, put_cluster, put_kubeconfig, put_secret,

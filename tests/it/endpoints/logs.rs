@@ -7,8 +7,7 @@ use std::{
 };
 
 use crate::support::{
-    Failure, Garden, LONG, Read, World, change_policy, kubeconfig, put_kubeconfig, put_pod,
-    put_slice, weed_policy,
+    Failure, Garden, LONG, Read, World, kubeconfig, put_kubeconfig, put_pod, put_slice, weed_policy,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -138,59 +137,6 @@ async fn each_transition_is_one_line_with_its_evidence() {
 }
 
 #[tokio::test]
-async fn a_right_that_is_missing_is_told_once_and_so_is_that_it_is_granted() {
-    let (log, _guard) = Log::begin(Level::INFO);
-    let mut world = World::new(&["a"]).await;
-    world.seed.deny(|asked| asked["name"] == "kcm");
-    world.start();
-    world.reason("a", "Healthy").await;
-    world.clock.pass(5 * LONG).await;
-    let told = || {
-        let lines = log.take().into_iter();
-        let lines: Vec<Value> = lines.filter(|line| line["policy"] == "p").collect();
-        let [line] = &lines[..] else {
-            panic!("{lines:?}");
-        };
-        let text = |field: &str| line[field].as_str().unwrap().to_owned();
-        (text("level"), text("message"))
-    };
-    let (level, message) = told();
-    assert_eq!(level, "WARN");
-    for part in [
-        "patch deployments.apps/kcm in a",
-        "manifests/prober/rbac.yaml",
-    ] {
-        assert!(message.contains(part), "{message}");
-    }
-    world.seed.deny(|_| false);
-    world.clock.pass(5 * LONG).await;
-    let (level, message) = told();
-    assert_eq!(level, "INFO");
-    assert!(message.contains("has all rights"), "{message}");
-}
-
-/// However much else of it changes.
-#[tokio::test]
-async fn a_mistake_in_a_policy_is_told_once() {
-    let (log, _guard) = Log::begin(Level::WARN);
-    let world = World::running(&["a"]).await;
-    world.reason("a", "Healthy").await;
-    for (field, value, expected) in [
-        ("nodeLeaseFailureFraction", json!(7.5), 1),
-        ("suspend", json!(true), 0),
-        ("suspend", json!(false), 0),
-        ("nodeLeaseFailureFraction", json!(8.5), 1),
-    ] {
-        change_policy(&world, "p", |policy| policy["spec"][field] = value.clone());
-        world.clock.pass(LONG).await;
-        let lines = log.take();
-        let told = lines.iter().filter_map(|line| line["message"].as_str());
-        let told = told.filter(|it| it.starts_with("the policy is not obeyed"));
-        assert_eq!(told.count(), expected, "{field} {lines:?}");
-    }
-}
-
-#[tokio::test]
 async fn no_secret_is_logged() {
     let (log, _guard) = Log::begin(Level::TRACE);
     let mut world = World::new(&["a"]).await;
@@ -308,36 +254,4 @@ async fn the_weeder_says_what_it_does_and_why() {
     };
     assert_eq!(closed["reason"], "Withdrawn");
     assert_eq!(closed["services"], "a/etcd, b/etcd, c/etcd");
-}
-
-/// What is tried again and again is told once.
-#[tokio::test]
-async fn the_weeder_tells_a_trouble_once() {
-    let (log, _guard) = Log::begin(Level::INFO);
-    let garden = Garden::recovered().await;
-    log.take();
-    let refused = |call: &crate::support::Call| call.resource == "pods" && call.method == "DELETE";
-    garden
-        .seed
-        .fail(Failure::Status(403), (0, usize::MAX), refused);
-    put_pod(&garden.seed, "a", "api-1", "api", true);
-    garden.pass(10).await;
-    let lists = |call: &crate::support::Call| call.resource == "pods" && call.method == "GET";
-    garden
-        .seed
-        .fail(Failure::Status(403), (0, usize::MAX), lists);
-    garden.seed.compact();
-    garden.seed.end_watches("pods");
-    garden.pass(20).await;
-    let lines = log.take();
-    let [pod, watch] = &lines[..] else {
-        panic!("{lines:#?}");
-    };
-    for line in [pod, watch] {
-        assert_eq!(line["level"], "WARN", "{line}");
-        let error = line["error"].as_str().unwrap();
-        assert!(error.contains("manifests/weeder/rbac.yaml"), "{error}");
-    }
-    assert_eq!(pod["pod"], "api-1");
-    assert_eq!(watch["selector"], "app=api");
 }

@@ -3,22 +3,17 @@
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
 use crate::support::{
-    DEPENDENTS, DOWN, Exposition, Failure, Garden, LONG, Read, World, change_policy, put_pod,
-    put_slice, weed_policy,
+    Exposition, Failure, Garden, LONG, Read, World, change_policy, put_pod, put_slice, weed_policy,
 };
 use dependency_watchdog::{
-    prober::{
-        instruments::Instruments,
-        plan::{IGNORE, MARK, RECORD},
-    },
+    prober::instruments::Instruments,
     runtime::{
         metrics::{Description, Registry},
         readiness::Checks,
     },
     weeder,
 };
-use rstest::rstest;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::runtime::Handle;
 
 const P: &str = "dependency_watchdog_";
@@ -69,35 +64,22 @@ impl Run {
     }
 }
 
-/// Also as an operator in a rehearsal takes it.
-#[rstest]
-#[case::enforce(false, |_: &mut Value| (), "enforcing")]
-#[case::rehearsal(true, |_: &mut Value| (), "dry_run")]
-#[case::dry_run(false, |it: &mut Value| it["spec"]["mode"] = json!("DryRun"), "dry_run")]
-#[case::suspended(false, |it: &mut Value| it["spec"]["suspend"] = json!(true), "suspended")]
-#[case::no_mode(false, |it: &mut Value| it["spec"]["mode"] = json!(null), "invalid")]
-#[case::deleting(
-    false,
-    |it: &mut Value| {
-        it["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
-        it["metadata"]["finalizers"] = json!(["example.com/other"]);
-    },
-    "deleting"
-)]
 #[tokio::test]
-async fn policies_are_counted_by_what_holds_them_back(
-    #[case] dry_run: bool,
-    #[case] change: fn(&mut Value),
-    #[case] expected: &str,
-) {
+async fn policies_are_counted_by_what_holds_them_back() {
     let mut run = Run::new(&["a"]).await;
-    change_policy(&run.world, "p", change);
-    run.world.dry_run = dry_run;
     run.world.start();
-    run.world.clock.pass(SECOND).await;
-    for state in ["enforcing", "dry_run", "suspended", "invalid", "deleting"] {
-        let count = run.value("probe_policies", &[("state", state)]).await;
-        assert_eq!(count, f64::from(state == expected), "{state}");
+    for (field, value, expected) in [
+        ("mode", json!("Enforce"), "enforcing"),
+        ("mode", json!("DryRun"), "dry_run"),
+        ("suspend", json!(true), "suspended"),
+        ("mode", json!(null), "invalid"),
+    ] {
+        change_policy(&run.world, "p", |it| it["spec"][field] = value.clone());
+        run.world.clock.pass(SECOND).await;
+        for state in ["enforcing", "dry_run", "suspended", "invalid", "deleting"] {
+            let count = run.value("probe_policies", &[("state", state)]).await;
+            assert_eq!(count, f64::from(state == expected), "{state}");
+        }
     }
 }
 
@@ -252,25 +234,6 @@ async fn a_run_is_counted_as_it_was() {
     assert!(shown.0.len() >= run.registry.descriptions().len() - 1);
 }
 
-/// A failure that is met again and again is one of each kind that is counted.
-#[tokio::test]
-async fn failed_writes_are_counted_by_their_reason() {
-    let mut run = Run::new(&["a"]).await;
-    run.world.shoot("a").silence(100);
-    let refused = |call: &crate::support::Call| call.brief() == "PATCH deployments/kcm";
-    run.world.seed.fail(Failure::Status(403), (0, 3), refused);
-    run.world.start();
-    run.world.protection("a", "Active").await;
-    let labels = [("direction", "down"), ("result", "failure")];
-    assert_eq!(run.value("scale_operations_total", &labels).await, 3.0);
-    let labels = [("reason", "ScalingForbidden")];
-    assert_eq!(run.value("scale_failures_total", &labels).await, 3.0);
-    // The way to the first write that landed is one, and as long as it was.
-    assert_eq!(run.value("reaction_seconds_count", &[]).await, 1.0);
-    let reaction = run.value("reaction_seconds_sum", &[]).await;
-    assert!((30.0..45.0).contains(&reaction), "{reaction}");
-}
-
 /// The names of the checks that fail.
 fn failing(checks: &Checks) -> Vec<(&'static str, String)> {
     let results = checks.results().into_iter();
@@ -325,137 +288,6 @@ async fn readiness_follows_the_watches() {
     run.world.seed.heal();
     run.world.clock.pass(2 * LONG).await;
     assert_eq!(failing(&checks), []);
-}
-
-/// What was not to be acted on is no slow reaction; the next outage is measured again.
-#[tokio::test]
-async fn an_outage_that_was_left_alone_is_no_slow_reaction() {
-    let mut run = Run::new(&["a"]).await;
-    let mode = |run: &Run, mode: &'static str| {
-        crate::support::change_policy(&run.world, "p", move |policy| {
-            policy["spec"]["mode"] = json!(mode);
-        });
-    };
-    mode(&run, "DryRun");
-    run.world.start();
-    run.world.reason("a", "Healthy").await;
-    run.world.shoot("a").silence(0);
-    run.world.reason("a", "Outage").await;
-    run.world.clock.pass(10 * LONG).await;
-    mode(&run, "Enforce");
-    run.world.protection("a", "Active").await;
-    assert_eq!(run.value("reaction_seconds_count", &[]).await, 0.0);
-    run.world.shoot("a").renew();
-    run.world.protection("a", "None").await;
-    run.world.shoot("a").silence(0);
-    run.world.protection("a", "Active").await;
-    assert_eq!(run.value("reaction_seconds_count", &[]).await, 1.0);
-    assert!(run.value("reaction_seconds_sum", &[]).await < 1.0);
-}
-
-/// Somebody who ended before that was told has scaled it down.
-fn down(object: &mut Value) {
-    let replicas = object["spec"]["replicas"].to_string();
-    object["metadata"]["annotations"] = json!({MARK: "", RECORD: replicas});
-    object["spec"]["replicas"] = json!(0);
-}
-
-fn scaled_up(object: &mut Value) {
-    object["spec"]["replicas"] = json!(5);
-}
-
-fn ignored(object: &mut Value) {
-    object["metadata"]["annotations"] = json!({IGNORE: "true"});
-}
-
-fn not_ignored(object: &mut Value) {
-    object["metadata"]["annotations"] = json!({});
-}
-
-/// The outage had its reaction by then.
-#[rstest]
-#[case::they_scale_up_what_was_found_down(down, scaled_up)]
-#[case::they_do_not_have_it_ignored_any_more(ignored, not_ignored)]
-#[tokio::test]
-async fn what_people_do_long_after_a_scale_down_is_no_slow_reaction(
-    #[case] before: fn(&mut Value),
-    #[case] then: fn(&mut Value),
-) {
-    let mut run = Run::new(&["a"]).await;
-    let change = |run: &Run, change: fn(&mut Value)| {
-        for name in DEPENDENTS {
-            run.world.seed.change("deployments", "a", name, change);
-        }
-    };
-    change(&run, before);
-    run.world.shoot("a").silence(100);
-    run.world.start();
-    run.world.reason("a", "Outage").await;
-    run.world.clock.pass(10 * LONG).await;
-    assert!(run.world.seed.writes().is_empty());
-    change(&run, then);
-    let taken = || (run.world.replicas("a") == DOWN).then_some(());
-    run.world
-        .clock
-        .until("what has changed is taken", taken)
-        .await;
-    run.world.clock.pass(LONG).await;
-    assert_eq!(run.value("reaction_seconds_count", &[]).await, 0.0);
-    // The next outage is measured.
-    run.world.shoot("a").renew();
-    run.world.protection("a", "None").await;
-    run.world.shoot("a").silence(0);
-    run.world.protection("a", "Active").await;
-    assert_eq!(run.value("reaction_seconds_count", &[]).await, 1.0);
-    assert!(run.value("reaction_seconds_sum", &[]).await < 1.0);
-}
-
-/// A watch that has to start over, and cannot list: what is known grows old.
-#[tokio::test]
-async fn a_watch_that_cannot_list_again_is_not_ready() {
-    let mut run = Run::new(&["a"]).await;
-    run.world.start();
-    run.world.reason("a", "Healthy").await;
-    let checks = run.world.instruments.common.checks.clone();
-    for failure in [Failure::Status(403), Failure::Hang] {
-        let list = |call: &crate::support::Call| call.resource == "clusters" && !call.is_watch();
-        run.world.seed.fail(failure, (0, usize::MAX), list);
-        run.world.seed.compact();
-        run.world.seed.end_watches("clusters");
-        let lists = || {
-            let calls = run.world.seed.calls();
-            calls.iter().filter(|call| list(call)).count()
-        };
-        let before = lists();
-        run.world.clock.pass(300 * SECOND).await;
-        let [(name, message)] = &failing(&checks)[..] else {
-            panic!("{failure:?}: {:?}", failing(&checks));
-        };
-        assert_eq!(*name, "watch-clusters");
-        assert!(message.starts_with("broken for "), "{message}");
-        assert!(lists() - before <= 20, "{} lists", lists() - before);
-        if failure != Failure::Hang {
-            run.world.seed.heal();
-            run.world.clock.pass(2 * LONG).await;
-            assert_eq!(failing(&checks), []);
-        }
-    }
-}
-
-/// What an earlier run has left is asked for as long as it takes.
-#[tokio::test]
-async fn a_start_that_waits_for_the_seed_is_alive() {
-    let mut run = Run::new(&["a"]).await;
-    let liveness = run.world.instruments.common.liveness.clone();
-    let healths = |call: &crate::support::Call| call.resource == "clusterhealths";
-    run.world
-        .seed
-        .fail(Failure::Status(503), (0, usize::MAX), healths);
-    run.world.start();
-    run.world.clock.pass(2 * LONG).await;
-    assert_eq!(liveness.stale(), []);
-    run.world.seed.heal();
-    run.world.reason("a", "Healthy").await;
 }
 
 #[tokio::test]
@@ -599,54 +431,6 @@ async fn a_run_of_the_weeder_is_counted_as_it_was() {
         assert_eq!(now.value(&format!("{P}{name}"), &[]), 0.0, "{name}");
     }
     assert_eq!(now.sum(&format!("{P}pod_watches"), &[]), 0.0);
-}
-
-/// Slices matter only while a policy names their services; pods never do.
-#[tokio::test]
-async fn readiness_follows_the_watches_that_the_weeder_needs() {
-    let mut garden = Garden::new(&["a"]);
-    let checks = garden.instruments.common.checks.clone();
-    let slices = |call: &crate::support::Call| call.resource == "endpointslices";
-    garden
-        .seed
-        .fail(Failure::Status(403), (0, usize::MAX), slices);
-    garden.start();
-    garden.pass(5).await;
-    assert_eq!(failing(&checks), []);
-    garden.seed.put(&weed_policy("p", "etcd", "api"));
-    garden.pass(5).await;
-    let [(name, message)] = &failing(&checks)[..] else {
-        panic!("{:?}", failing(&checks));
-    };
-    assert_eq!(*name, "watch-endpointslices");
-    assert!(message.contains("forbidden (403)"), "{message}");
-    let watches = garden.instruments.common.watches.clone();
-    let blind = watches.blind(100 * SECOND);
-    assert_eq!(
-        garden.clock.end_of("it is blind", blind).await,
-        ["EndpointSlices"]
-    );
-    garden.seed.delete("weedpolicies", "", "p");
-    garden.pass(5).await;
-    assert_eq!(failing(&checks), []);
-    garden.seed.heal();
-    garden.seed.put(&weed_policy("p", "etcd", "api"));
-    garden.pass(40).await;
-    assert_eq!(failing(&checks), []);
-}
-
-#[tokio::test]
-async fn the_weeder_is_alive() {
-    let mut garden = Garden::new(&["a"]);
-    let liveness = garden.instruments.common.liveness.clone();
-    garden.start();
-    garden.pass(300).await;
-    assert_eq!(liveness.stale(), []);
-    garden.stop().await;
-    garden.clock.pass(2 * LONG).await;
-    let stale = liveness.stale();
-    let names: Vec<_> = stale.iter().map(|(name, _)| *name).collect();
-    assert_eq!(names, ["weeder", "writer"]);
 }
 
 const BEGIN: &str = "<!-- Generated by `make docs` from the registry. -->\n";

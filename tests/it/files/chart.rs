@@ -69,22 +69,13 @@ fn values() -> Value {
 /// Of each kind, so that a new one is not forgotten. Helm ends with an error at a link that leads nowhere.
 #[test]
 fn its_definitions_are_links_to_those_of_the_kinds() {
-    let folder = fs::read_dir(path(&format!("{CHART}/files/crds"))).unwrap();
-    let there: BTreeMap<_, _> = folder
-        .map(|file| {
-            let file = file.unwrap();
-            (file.file_name(), fs::read_link(file.path()).unwrap())
-        })
-        .collect();
-    let wanted: BTreeMap<_, _> = crds()
-        .iter()
-        .map(crd_file_name)
-        .map(|name| {
-            let target = Path::new("../../../../crds").join(&name);
-            (name.into(), target)
-        })
-        .collect();
-    assert_eq!(there, wanted);
+    let folder = path(&format!("{CHART}/files/crds"));
+    let names: Vec<String> = crds().iter().map(crd_file_name).collect();
+    for name in &names {
+        let target = Path::new("../../../../crds").join(name);
+        assert_eq!(fs::read_link(folder.join(name)).unwrap(), target);
+    }
+    assert_eq!(fs::read_dir(folder).unwrap().count(), names.len());
 }
 
 #[test]
@@ -195,47 +186,4 @@ fn every_value_is_described() {
         read(&file) == wanted,
         "{file} is not up to date: run `make chart` and commit"
     );
-}
-
-/// At every level of our own, so that a misspelt value is refused.
-#[test]
-fn what_is_not_in_the_schema_is_refused() {
-    fn walk(at: &str, schema: &Value) {
-        let known = schema["properties"].as_object();
-        for (name, part) in known.into_iter().flatten() {
-            walk(&format!("{at}/{name}"), part);
-        }
-        let refused = schema["additionalProperties"] == false;
-        assert_eq!(refused, known.is_some(), "{at}");
-    }
-    walk("", &schema());
-}
-
-/// A null takes a default away, and with it its check. What is then absent from a template is false, 0
-/// or, of names and ports, all that there are.
-#[test]
-fn what_means_something_else_when_it_is_absent_cannot_be_taken_away() {
-    fn walk(at: &str, schema: &Value, found: &mut usize) {
-        let required = schema["required"].as_array();
-        let required: Vec<&Value> = required.into_iter().flatten().collect();
-        for (name, part) in schema["properties"].as_object().unwrap() {
-            // A parent chart's condition.
-            if at.is_empty() && name == "enabled" {
-                continue;
-            }
-            let kind = part["type"].as_str();
-            let inner = part.get("properties").is_some() && part.get("required").is_some();
-            let counts = ["boolean", "integer"].map(Some).contains(&kind);
-            if inner || counts || part.get("minItems").is_some() {
-                assert!(required.contains(&&Value::from(&**name)), "{at}/{name}");
-                *found += 1;
-            }
-            if inner {
-                walk(&format!("{at}/{name}"), part, found);
-            }
-        }
-    }
-    let mut found = 0;
-    walk("", &schema(), &mut found);
-    assert!(found > 20, "{found}");
 }

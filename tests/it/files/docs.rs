@@ -1,9 +1,6 @@
 //! The documentation names what there is: links, files, commands.
 
 mod commands;
-mod invariants;
-mod plugin;
-mod samples;
 
 use std::{
     collections::BTreeSet,
@@ -11,7 +8,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use dependency_watchdog::check::problems;
 use regex::Regex;
+use serde_json::{Value, json};
 
 /// Where documents are: here, and in all folders of these.
 const FOLDERS: [&str; 6] = ["charts", "crds", "docs", "e2e", "hack", "manifests"];
@@ -108,30 +107,6 @@ fn links_lead_somewhere() {
     assert!(followed > 50, "{followed}");
 }
 
-/// How to try it, to rehearse it on a seed, to see why a cluster is undetermined, and to uninstall it.
-#[test]
-fn the_readme_is_short_and_leads_to_what_a_stranger_asks_first() {
-    let text = fs::read_to_string(root().join("README.md")).unwrap();
-    assert!(text.lines().count() <= 110, "{}", text.lines().count());
-    let recording = fs::metadata(root().join("docs/demo.svg")).unwrap();
-    assert!(recording.len() <= 300_000, "{}", recording.len());
-    for answer in [
-        "(docs/demo.svg)",
-        "\nmake demo\n",
-        "\nkubectl apply --server-side -k manifests/examples/rehearsal\n",
-        "\nkubectl apply -f docs/examples/probe-policy.yaml\n",
-        "(docs/migration.md)",
-        "(docs/troubleshooting.md#a-cluster-is-undetermined)",
-        "(docs/install.md#uninstalling)",
-    ] {
-        assert!(text.contains(answer), "{answer}");
-    }
-    // The command there must scale nothing.
-    let policy = root().join("docs/examples/probe-policy.yaml");
-    let policy = fs::read_to_string(policy).unwrap();
-    assert!(policy.contains("\n  mode: DryRun\n"), "{policy}");
-}
-
 /// Gardener's own tool uses the same Leases. With a policy in DryRun, an operator that takes them leaves
 /// nobody who protects, and only a rehearsal takes none.
 #[test]
@@ -158,18 +133,6 @@ fn what_could_take_the_lease_of_gardeners_tool_comes_after_the_rehearsal() {
             "{file}: {:?} comes before the rehearsal",
             first.as_str()
         );
-        let warned = before.contains("DryRun") || file == "docs/migration.md";
-        assert!(warned, "{file} does not say why");
-    }
-    // The examples of GitOps begin with it.
-    for file in [
-        "argocd/application.yaml",
-        "flux/operator.yaml",
-        "flux/release.yaml",
-    ] {
-        let file = format!("manifests/examples/gitops/{file}");
-        let text = fs::read_to_string(root().join(&file)).unwrap();
-        assert!(rehearses.is_match(&text), "{file}");
     }
 }
 
@@ -213,4 +176,66 @@ fn what_make_is_asked_for_it_can_do() {
         }
     }
     assert!(seen > 10, "{seen}");
+}
+
+#[test]
+fn tests_that_are_named_are_there() {
+    let named = Regex::new(r"`((?:src|tests|e2e)/[\w./-]+\.rs)::(\w+)`").unwrap();
+    let mut seen = 0;
+    for (path, text) in documents() {
+        for test in named.captures_iter(&text) {
+            let source = fs::read_to_string(root().join(&test[1])).unwrap();
+            let there = source.contains(&format!("fn {}(", &test[2]));
+            assert!(there, "{}: {}", path.display(), &test[0]);
+            seen += 1;
+        }
+    }
+    assert!(seen > 20, "{seen}");
+}
+
+/// The scripts of a document: those in fences of this kind. What is in `sh` is run by a scenario, as it stands.
+fn scripts(text: &str, kind: &str) -> Vec<String> {
+    let fence = format!("```{kind}");
+    let mut scripts = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if line.trim() == fence {
+            let indent = line.len() - line.trim_start().len();
+            let script = lines.by_ref().take_while(|it| it.trim() != "```");
+            let script = script.map(|it| it.get(indent..).unwrap_or_default());
+            scripts.push(script.collect::<Vec<_>>().join("\n"));
+        }
+    }
+    scripts
+}
+
+/// Of a policy, a sample has to be valid within the example of its kind.
+#[test]
+fn samples_of_policies_are_valid() {
+    let mut seen = 0;
+    for (path, text) in documents() {
+        if !path.starts_with("docs") {
+            continue;
+        }
+        for text in scripts(&text, "yaml") {
+            let sample: Value = serde_saphyr::from_str(&text).unwrap();
+            let (example, sample) = match (sample.get("apiVersion"), sample.get("spec")) {
+                (Some(_), _) => continue,
+                (None, Some(_)) => ("probe-policy", sample),
+                (None, None) => ("weed-policy", json!({ "spec": sample })),
+            };
+            let example = root().join(format!("docs/examples/{example}.yaml"));
+            let example = fs::read_to_string(example).unwrap();
+            let mut policy: Value = serde_saphyr::from_str(&example).unwrap();
+            json_patch::merge(&mut policy, &sample);
+            assert_eq!(
+                problems(&policy),
+                Some(vec![]),
+                "{}: {text}",
+                path.display()
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen > 2, "{seen}");
 }

@@ -53,7 +53,7 @@ pub struct Case {
 }
 
 /// The list of the pod in which commands are run.
-pub fn one_pod() -> Value {
+fn one_pod() -> Value {
     json!([{"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}, "status": {"phase": "Running"}}])
 }
 

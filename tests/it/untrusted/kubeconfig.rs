@@ -1,12 +1,9 @@
-//! Files and Secrets: kubeconfigs, configurations for `convert`, policies for `check`.
-
-use std::{env, fs, process};
+//! Kubeconfigs of shoots, in Secrets.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use dependency_watchdog::{check, convert::convert, runtime::seed, shoot::parse};
-use proptest::{prelude::*, sample::select, test_runner::TestCaseResult};
+use dependency_watchdog::shoot::parse;
+use proptest::{prelude::*, test_runner::TestCaseResult};
 use serde_json::{Value, json};
-use tokio::runtime::Runtime;
 
 use super::{
     fuzz::fuzzed,
@@ -18,17 +15,14 @@ const TOKEN: &str = "s3cr3t-t0k3n";
 /// What makes YAML of text.
 const YAML: &[&str] = &[
     "",
-    "",
     " ",
     "\n",
     "\n  ",
-    "\n- ",
     ": ",
     "? ",
     "- ",
     "-",
     "|",
-    "|\n",
     "|2-\n",
     ">+\n",
     "'",
@@ -38,40 +32,24 @@ const YAML: &[&str] = &[
     "[",
     "]",
     ",",
-    "#",
     " #",
     "&a ",
     "*a",
     "<<: *a\n",
-    "<<: [*a, *a]\n",
     "---\n",
-    "...\n",
     "%YAML 1.2\n",
-    "!!str ",
-    "!!int ",
     "!!binary ",
-    "!!null ",
-    "! ",
     "!x ",
     "~",
     "null",
-    "on",
-    "0o7",
-    "1e3",
-    ".inf",
-    "0x",
-    "1_0",
     "\t",
     "\r",
     "\u{feff}",
     "\u{85}",
-    "\u{2028}",
     "\u{0}",
     "exec:",
     "tokenFile: /etc/passwd\n",
     "insecure-skip-tls-verify: true\n",
-    "kind: List\n",
-    "items:\n",
 ];
 
 fn kubeconfig() -> Value {
@@ -129,40 +107,6 @@ fuzzed!(
     |text| is_parsed_or_refused(text.as_bytes())
 );
 
-/// As editors of some systems begin a file: UTF-16 of either order, and UTF-8.
-const MARKS: [&[u8]; 4] = [b"", b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf"];
-
-#[test]
-fn any_kubeconfig_of_the_seed_is_used_or_refused() {
-    let runtime = Runtime::new().unwrap();
-    let path = env::temp_dir().join(format!("kubeconfig-of-the-seed-{}", process::id()));
-    crate::untrusted::fuzz::fuzz(
-        file!(),
-        "any_kubeconfig_of_the_seed_is_used_or_refused",
-        300,
-        (
-            select(&MARKS[..]),
-            bytes(vec![kubeconfig()], 4),
-            any::<bool>(),
-        ),
-        |(mark, bytes, wide)| {
-            let text: Vec<u8> = match wide {
-                true => bytes.iter().flat_map(|byte| [*byte, 0]).collect(),
-                false => bytes,
-            };
-            fs::write(&path, [mark, &text].concat()).unwrap();
-            if let Err(error) = runtime.block_on(seed::config(Some(&path))) {
-                let told = error.to_string();
-                prop_assert!(told.contains(&path.display().to_string()), "{}", told);
-                prop_assert!(!told.contains(TOKEN), "{}", told);
-                prop_assert!(told.chars().count() <= 2_000, "{}", told);
-            }
-            Ok(())
-        },
-    );
-    fs::remove_file(&path).unwrap();
-}
-
 /// What runs, reads or trusts more than the kubeconfig itself.
 const REFUSED: [&str; 8] = [
     "/users/0/user/exec",
@@ -208,48 +152,3 @@ fuzzed!(
         Ok(())
     }
 );
-
-fn configurations() -> Vec<String> {
-    let prober = include_str!("../../fixtures/gardener/prober.yaml");
-    let weeder = include_str!("../../fixtures/gardener/weeder.yaml");
-    vec![format!("{prober}---\n{weeder}")]
-}
-
-fuzzed!(
-    what_is_converted_is_valid,
-    80,
-    text(configurations(), YAML),
-    |text| {
-        if let Ok(converted) = convert(&text, "default") {
-            for policy in check::documents(&converted.yaml).unwrap() {
-                prop_assert_eq!(check::problems(&policy), Some(vec![]));
-            }
-        }
-        Ok(())
-    }
-);
-
-fn policies() -> Vec<String> {
-    let files = [
-        include_str!("../../../docs/examples/probe-policy.yaml"),
-        include_str!("../../../docs/examples/weed-policy.yaml"),
-        include_str!("../../../docs/examples/checks.yaml"),
-    ];
-    files.iter().map(|it| (*it).to_owned()).collect()
-}
-
-fuzzed!(any_file_is_checked, 60, text(policies(), YAML), |text| {
-    let said = match check::documents(&text) {
-        Err(error) => vec![error],
-        Ok(documents) => {
-            let objects = documents.into_iter().flat_map(check::objects);
-            let said = objects.flat_map(|it| check::problems(&it).unwrap_or_default());
-            said.collect()
-        }
-    };
-    for line in said {
-        prop_assert!(line.chars().count() <= 400, "{}", line);
-        prop_assert!(!line.chars().any(char::is_control), "{:?}", line);
-    }
-    Ok(())
-});
