@@ -218,16 +218,6 @@ fn a_new_cluster_leaves_a_policy_as_ready_as_it_was(
     assert_eq!(readiness(&status), expected);
 }
 
-#[test]
-fn new_clusters_are_counted_in_words() {
-    let reports = vec![healthy(), doubtful(), pending(), pending()];
-    let status = written_after(&said("True Probing"), &[], &policy(4), reports);
-    assert_eq!(
-        condition(&status, READY).unwrap().message,
-        "1 of 4 clusters that are to be probed are judged; 2 are new, and their first verdict is due"
-    );
-}
-
 /// It stays Ready, so that no tool waits forever.
 #[rstest]
 #[case::suspended(SUSPENDED, vec![skipped("Hibernated")], "True Suspended")]
@@ -257,58 +247,6 @@ fn a_policy_that_is_held_back_is_ready_and_says_so(
         ..policy
     };
     assert_eq!(readiness(&written(&invalid, vec![])), "False Invalid");
-}
-
-/// What the policy asks for is done all the same.
-#[test]
-fn a_policy_that_scales_what_the_probe_needs_is_ready_and_degraded() {
-    let policy = PolicyReport {
-        warnings: vec!["the probe needs etcd-main".to_owned()],
-        ..policy(1)
-    };
-    let status = written(&policy, vec![healthy()]);
-    assert_eq!(readiness(&status), "True Probing");
-    let degraded = condition(&status, DEGRADED).unwrap();
-    assert_eq!(
-        (&*degraded.reason, &*degraded.message),
-        (NEEDED_BY_PROBE, "the probe needs etcd-main")
-    );
-}
-
-/// Also of clusters that it still selects.
-#[rstest]
-#[case::suspended(SUSPENDED)]
-#[case::dry_run(DRY_RUN)]
-#[case::unreadable(UNREADABLE)]
-fn what_stays_protected_since_a_policy_is_held_back_is_amiss(#[case] hold: PolicyHold) {
-    let policy = PolicyReport { hold, ..policy(2) };
-    let status = written(&policy, vec![healthy(), protected()]);
-    let degraded = condition(&status, DEGRADED).unwrap();
-    assert_eq!(
-        (&*degraded.status, &*degraded.reason),
-        ("True", "NotRestored")
-    );
-    let expected = "1 clusters stay protected: none is restored while";
-    assert!(degraded.message.contains(expected), "{}", degraded.message);
-    let protecting = &condition(&status, PROTECTING).unwrap().message;
-    assert!(
-        protecting.contains("none is restored while"),
-        "{protecting}"
-    );
-    let status = written(&policy, vec![healthy(), healthy()]);
-    assert_eq!(condition(&status, DEGRADED).unwrap().reason, "AsExpected");
-}
-
-#[test]
-fn an_invalid_policy_is_stalled_with_every_problem() {
-    let invalid = PolicyReport {
-        problems: vec!["spec.a: wrong".to_owned(), "spec.b: wrong".to_owned()],
-        ..policy(0)
-    };
-    let status = written(&invalid, vec![]);
-    let stalled = condition(&status, STALLED).unwrap();
-    assert_eq!(stalled.message, "spec.a: wrong; spec.b: wrong");
-    assert_eq!(condition(&status, READY).unwrap().status, "False");
 }
 
 #[test]
@@ -350,37 +288,6 @@ fn a_thousand_clusters_fit_into_a_status() {
     );
 }
 
-#[test]
-fn a_conflict_names_who_comes_before() {
-    let outranked = PolicyReport {
-        lost: BTreeMap::from([("first".into(), vec!["shoot-0".into(), "shoot-1".into()])]),
-        ..policy(0)
-    };
-    let status = written(&outranked, vec![]);
-    let conflicted = condition(&status, CONFLICTED).unwrap();
-    assert_eq!(
-        (&*conflicted.status, &*conflicted.reason),
-        ("True", "Outranked")
-    );
-    assert!(
-        conflicted.message.contains("first (2 clusters)"),
-        "{}",
-        conflicted.message
-    );
-}
-
-#[test]
-fn degraded_tells_all_that_is_amiss() {
-    let reports = vec![doubtful(), troubled(), overdue()];
-    let status = written(&policy(3), reports);
-    let message = &condition(&status, DEGRADED).unwrap().message;
-    assert_eq!(
-        message,
-        "1 clusters have been protected for too long: shoot-2; dependents of 1 clusters could not \
-         be scaled: shoot-1 (ScalingForbidden); 1 of 3 clusters cannot be judged: shoot-0 (NoWrites)"
-    );
-}
-
 /// In its place among what else is amiss, and so that a successor finds it there.
 #[rstest]
 #[case::alone(vec![healthy()], "RightsMissing")]
@@ -412,23 +319,6 @@ fn rights_that_are_missing_are_told_and_found_again(
     );
 }
 
-#[test]
-fn what_is_not_selected_any_more_is_still_protected() {
-    let lost = keeping(&["a", "b"]);
-    let status = written(&lost, vec![protected(), healthy()]);
-    assert_eq!(status.clusters.selected, 0);
-    assert_eq!(status.clusters.protected, 1);
-    assert_eq!(status.protected_clusters, ["a"]);
-    let protecting = condition(&status, PROTECTING).unwrap();
-    assert!(
-        protecting.message.contains("not selected any more")
-            && protecting.message.contains(": a (Active, Outage); each is"),
-        "{}",
-        protecting.message
-    );
-    assert_eq!(condition(&status, READY).unwrap().status, "True");
-}
-
 const SUSPENDED: PolicyHold = PolicyHold {
     suspended: true,
     dry_run: false,
@@ -445,80 +335,115 @@ const UNREADABLE: PolicyHold = PolicyHold {
     ..SUSPENDED
 };
 
-#[rstest]
-#[case::nothing(PolicyHold::default(), "each is restored when its leases are fresh")]
-#[case::suspended(SUSPENDED, "set spec.suspend to false")]
-#[case::dry_run(DRY_RUN, "set spec.mode to Enforce")]
-#[case::both(
-    PolicyHold { dry_run: true, ..SUSPENDED },
-    "set spec.suspend to false and spec.mode to Enforce"
-)]
-#[case::unreadable(UNREADABLE, "while the policy cannot be read")]
-fn a_policy_says_what_keeps_clusters_from_being_restored(
-    #[case] hold: PolicyHold,
-    #[case] expected: &str,
-) {
-    let kept = PolicyReport {
+/// Whatever is amiss with a policy or its clusters, each condition says why.
+#[test]
+fn findings() {
+    let held = |hold: PolicyHold| PolicyReport { hold, ..policy(2) };
+    let kept = |hold: PolicyHold| PolicyReport {
         hold,
         held: true,
-        ..keeping(&["a"])
+        ..keeping(&["a", "b"])
     };
-    let deleting = PolicyReport {
+    let deleting = |policy: PolicyReport| PolicyReport {
         deleting: true,
-        ..kept.clone()
+        ..policy
     };
-    for (policy, kind) in [(kept, PROTECTING), (deleting, RECONCILING)] {
-        let status = written(&policy, vec![protected()]);
-        let message = &condition(&status, kind).unwrap().message;
-        assert!(message.contains(expected), "{message}");
-        let restored = message.contains("is restored when");
-        assert_eq!(restored, hold == PolicyHold::default(), "{message}");
-    }
-}
-
-#[test]
-fn a_policy_that_is_deleted_says_what_it_waits_for() {
-    let deleting = PolicyReport {
-        deleting: true,
-        held: true,
-        ..keeping(&["a", "b", "c"])
+    let invalid = PolicyReport {
+        problems: vec!["spec.a: wrong".to_owned(), "spec.b: wrong".to_owned()],
+        ..policy(0)
+    };
+    let warned = PolicyReport {
+        warnings: vec!["the probe needs etcd-main".to_owned()],
+        ..policy(1)
+    };
+    let outranked = PolicyReport {
+        lost: BTreeMap::from([("first".into(), vec!["shoot-0".into(), "shoot-1".into()])]),
+        ..policy(0)
+    };
+    let both = PolicyHold {
+        dry_run: true,
+        ..SUSPENDED
     };
     let unseen = ClusterReport {
         looked_at: false,
         ..healthy()
     };
-    let status = written(&deleting, vec![protected(), unseen, healthy()]);
-    let ready = condition(&status, READY).unwrap();
-    assert_eq!((&*ready.status, &*ready.reason), ("False", "Deleting"));
-    let reconciling = condition(&status, RECONCILING).unwrap();
-    assert_eq!(
-        (&*reconciling.status, &*reconciling.reason),
-        ("True", "LettingGo")
-    );
-    for part in [
-        "once 2 clusters are let go: a (Active, Outage), b (not looked at yet);",
-        "ignore-scaling=true",
-    ] {
-        assert!(
-            reconciling.message.contains(part),
-            "{}",
-            reconciling.message
-        );
-    }
-}
+    let new = vec![healthy(), doubtful(), pending(), pending()];
+    let told = [
+        written_after(&said("True Probing"), &[], &policy(4), new),
+        written(&policy(3), vec![doubtful(), troubled(), overdue()]),
+        written(&warned, vec![healthy()]),
+        written(&outranked, vec![]),
+        written(&invalid, vec![]),
+        written(&held(SUSPENDED), vec![healthy(), protected()]),
+        written(&held(DRY_RUN), vec![healthy(), protected()]),
+        written(&held(UNREADABLE), vec![healthy(), protected()]),
+        written(&held(DRY_RUN), vec![healthy(), healthy()]),
+        written(&kept(PolicyHold::default()), vec![protected(), healthy()]),
+        written(&kept(both), vec![protected(), healthy()]),
+        written(
+            &deleting(kept(PolicyHold::default())),
+            vec![protected(), unseen],
+        ),
+        written(&deleting(kept(UNREADABLE)), vec![protected(), healthy()]),
+        // One that has a problem goes as any other.
+        written(&deleting(invalid), vec![]),
+    ]
+    .map(|status| {
+        let said = status.conditions.iter().filter(|it| !it.message.is_empty());
+        let line =
+            |it: &Condition| format!("{} {} {}: {}", it.type_, it.status, it.reason, it.message);
+        said.map(line).collect::<Vec<_>>().join("\n")
+    });
+    insta::assert_snapshot!(told.join("\n\n"), @r"
+    Ready True Probing: 1 of 4 clusters that are to be probed are judged; 2 are new, and their first verdict is due
+    Degraded True Undetermined: 1 of 4 clusters cannot be judged: shoot-1 (NoWrites)
 
-/// A policy that has a problem goes as any other.
-#[test]
-fn a_policy_that_holds_nothing_just_goes() {
-    let deleting = PolicyReport {
-        deleting: true,
-        problems: vec!["spec.a: wrong".to_owned()],
-        ..policy(0)
-    };
-    let status = written(&deleting, vec![]);
-    assert_eq!(condition(&status, READY).unwrap().reason, "Deleting");
-    assert!(condition(&status, RECONCILING).is_none());
-    assert!(condition(&status, STALLED).is_none());
+    Ready True Probing: 2 of 3 clusters that are to be probed are judged
+    Protecting True Outage: 1 clusters are protected: shoot-2
+    Degraded True ProtectedTooLong: 1 clusters have been protected for too long: shoot-2; dependents of 1 clusters could not be scaled: shoot-1 (ScalingForbidden); 1 of 3 clusters cannot be judged: shoot-0 (NoWrites)
+
+    Ready True Probing: 1 of 1 clusters that are to be probed are judged
+    Degraded True NeededByProbe: the probe needs etcd-main
+
+    Ready True Probing: the policy selects no cluster
+    Conflicted True Outranked: 2 clusters that this policy selects are left to policies that come before it, by priority, age or name, or that applied last and cannot be read: first (2 clusters); narrow clusterSelector, change priority, or mend what cannot be read
+
+    Ready False Invalid: spec.a: wrong; spec.b: wrong
+    Stalled True Invalid: spec.a: wrong; spec.b: wrong
+
+    Ready True Suspended: the policy is suspended: no cluster is probed and no dependent is written to; set spec.suspend to false to have it go on
+    Protecting True Outage: 1 clusters are protected: shoot-1; none is restored while the policy is suspended: set spec.suspend to false
+    Degraded True NotRestored: 1 clusters stay protected: none is restored while the policy is suspended: set spec.suspend to false
+
+    Ready True DryRun: dry run, by spec.mode or by --dry-run: no dependent is written to; 2 of 2 clusters that are to be probed are judged
+    Protecting True Outage: 1 clusters are protected: shoot-1; none is restored while the mode is DryRun: set spec.mode to Enforce
+    Degraded True NotRestored: 1 clusters stay protected: none is restored while the mode is DryRun: set spec.mode to Enforce
+
+    Ready True Probing: 2 of 2 clusters that are to be probed are judged
+    Protecting True Outage: 1 clusters are protected: shoot-1; none is restored while the policy cannot be read: correct it, or have an operator of the version run that can
+    Degraded True NotRestored: 1 clusters stay protected: none is restored while the policy cannot be read: correct it, or have an operator of the version run that can
+
+    Ready True DryRun: dry run, by spec.mode or by --dry-run: no dependent is written to; 2 of 2 clusters that are to be probed are judged
+
+    Ready True Probing: the policy selects no cluster
+    Protecting True Outage: 1 clusters are protected: a; not selected any more: a (Active, Outage); each is restored when its leases are fresh
+
+    Ready True Suspended: the policy is suspended: no cluster is probed and no dependent is written to; set spec.suspend to false to have it go on
+    Protecting True Outage: 1 clusters are protected: a; not selected any more: a (Active, Outage); none is restored while the policy is suspended and its mode is DryRun: set spec.suspend to false and spec.mode to Enforce
+    Degraded True NotRestored: 1 clusters stay protected: none is restored while the policy is suspended and its mode is DryRun: set spec.suspend to false and spec.mode to Enforce
+
+    Ready False Deleting: the policy goes once 2 clusters are let go: a (Active, Outage), b (not looked at yet); each is restored when its leases are fresh; to let go of one by hand, annotate its dependents with dependency-watchdog.gardener.cloud/ignore-scaling=true and scale them: kubectl get clusterhealth <cluster> -o yaml lists them with their replicas
+    Reconciling True LettingGo: the policy goes once 2 clusters are let go: a (Active, Outage), b (not looked at yet); each is restored when its leases are fresh; to let go of one by hand, annotate its dependents with dependency-watchdog.gardener.cloud/ignore-scaling=true and scale them: kubectl get clusterhealth <cluster> -o yaml lists them with their replicas
+    Protecting True Outage: 1 clusters are protected: a; not selected any more: a (Active, Outage); each is restored when its leases are fresh
+
+    Ready False Deleting: the policy goes once 1 clusters are let go: a (Active, Outage); none is restored while the policy cannot be read: correct it, or have an operator of the version run that can; to let go of one by hand, annotate its dependents with dependency-watchdog.gardener.cloud/ignore-scaling=true and scale them: kubectl get clusterhealth <cluster> -o yaml lists them with their replicas
+    Reconciling True LettingGo: the policy goes once 1 clusters are let go: a (Active, Outage); none is restored while the policy cannot be read: correct it, or have an operator of the version run that can; to let go of one by hand, annotate its dependents with dependency-watchdog.gardener.cloud/ignore-scaling=true and scale them: kubectl get clusterhealth <cluster> -o yaml lists them with their replicas
+    Protecting True Outage: 1 clusters are protected: a; not selected any more: a (Active, Outage); none is restored while the policy cannot be read: correct it, or have an operator of the version run that can
+    Degraded True NotRestored: 1 clusters stay protected: none is restored while the policy cannot be read: correct it, or have an operator of the version run that can
+
+    Ready False Deleting: the policy is being deleted, and holds nothing back
+    ");
 }
 
 #[test]

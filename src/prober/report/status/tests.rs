@@ -50,6 +50,7 @@ fn written(report: &ClusterReport) -> ClusterHealthStatus {
 
 fn judged_as(verdict: Verdict, candidates: usize, expired: usize) -> ClusterReport {
     let mut seen = assessment(candidates, expired);
+    seen.machines = Some(candidates);
     // The others are of any cluster.
     seen.protected = verdict == doubt(Doubt::Recovering);
     report(Finding::Judged(verdict, Box::new(seen)))
@@ -57,382 +58,6 @@ fn judged_as(verdict: Verdict, candidates: usize, expired: usize) -> ClusterRepo
 
 const fn doubt(doubt: Doubt) -> Verdict {
     Verdict::Undetermined(doubt)
-}
-
-#[rstest]
-#[case::fresh(
-    Verdict::Healthy,
-    5,
-    0,
-    "Healthy",
-    "True",
-    "False",
-    "none of 5 node leases is expired"
-)]
-#[case::some(Verdict::Healthy, 5, 2, "Healthy", "True", "False", "2 of 5")]
-#[case::nothing_counts(
-    Verdict::Healthy,
-    0,
-    0,
-    "Healthy",
-    "True",
-    "False",
-    "nothing to protect"
-)]
-#[case::outage(Verdict::Outage, 5, 3, "Outage", "True", "False", "3 of 5")]
-#[case::suspect(
-    doubt(Doubt::Unproven(MonoTime::from_nanos(0))),
-    5,
-    3,
-    "Suspect",
-    "True",
-    "False",
-    "1.5 renewal periods"
-)]
-#[case::outdated(
-    doubt(Doubt::FactsOutdated),
-    5,
-    3,
-    "FactsOutdated",
-    "True",
-    "False",
-    "are read again"
-)]
-#[case::no_writes(
-    doubt(Doubt::NoWrites),
-    5,
-    3,
-    "NoWrites",
-    "False",
-    "True",
-    "etcd accepts writes"
-)]
-#[case::recovering(
-    doubt(Doubt::Recovering),
-    5,
-    2,
-    "Recovering",
-    "True",
-    "False",
-    "no outage any more; it is restored once fewer than"
-)]
-#[case::single(
-    doubt(Doubt::TooFewSilent),
-    1,
-    1,
-    "TooFewSilent",
-    "False",
-    "True",
-    "no evidence of a network"
-)]
-#[case::unknown(
-    doubt(Doubt::UnknownLeases),
-    5,
-    2,
-    "LeasesUnknown",
-    "False",
-    "True",
-    "lack a renewTime"
-)]
-#[case::slow(
-    doubt(Doubt::LeaseTooSlow),
-    5,
-    0,
-    "LeaseTooSlow",
-    "False",
-    "True",
-    "kcmNodeMonitorGraceDuration"
-)]
-#[case::none_left(
-    doubt(Doubt::NoCandidates),
-    0,
-    0,
-    "NoCandidates",
-    "False",
-    "True",
-    "an outage could not be seen"
-)]
-fn every_verdict_has_a_reason_and_a_sentence(
-    #[case] verdict: Verdict,
-    #[case] candidates: usize,
-    #[case] expired: usize,
-    #[case] reason: &str,
-    #[case] ready: &str,
-    #[case] degraded: &str,
-    #[case] says: &str,
-) {
-    let status = written(&judged_as(verdict, candidates, expired));
-    assert_eq!(status.reason.as_deref(), Some(reason));
-    let message = status.message.as_deref().unwrap();
-    assert!(message.contains(says), "{message}");
-    assert_eq!(condition(&status, READY).status, ready);
-    assert_eq!(condition(&status, DEGRADED).status, degraded);
-    assert_eq!(condition(&status, PROTECTING).status, "False");
-    let leases = status.leases.unwrap();
-    assert_eq!(leases.candidates, i32::try_from(candidates).unwrap());
-    assert_eq!(leases.expired, i32::try_from(expired).unwrap());
-}
-
-#[test]
-fn a_protected_cluster_without_candidates_is_not_over() {
-    let mut seen = assessment(0, 0);
-    seen.protected = true;
-    let finding = Finding::Judged(doubt(Doubt::NoCandidates), Box::new(seen));
-    let message = written(&report(finding)).message.unwrap();
-    assert!(
-        message.contains("does not show that the outage is over"),
-        "{message}"
-    );
-}
-
-/// As a rolling update shows it.
-#[test]
-fn evidence_against_an_outage_is_named() {
-    let mut seen = assessment(3, 2);
-    seen.needed = 6;
-    seen.excluded = BTreeMap::from([(Exclusion::MachineTerminating, 7)]);
-    seen.counter_evidence = 7;
-    seen.machines = Some(10);
-    let finding = Finding::Judged(Verdict::Healthy, Box::new(seen));
-    let message = written(&report(finding)).message.unwrap();
-    assert_eq!(
-        message,
-        "2 of 3 node leases that count are expired; 6 would be an outage; leases that do not count: \
-         7 with a Terminating Machine; 7 of these are fresh, which is evidence against an outage"
-    );
-}
-
-#[test]
-fn what_is_not_probed_says_why_and_is_not_degraded() {
-    let status = written(&report(Finding::Skipped {
-        reason: "Hibernated",
-        message: "spec.hibernation.enabled is true".to_owned(),
-    }));
-    assert_eq!(status.skipped.as_deref(), Some("Hibernated"));
-    assert_eq!(status.leases, None);
-    assert_eq!(condition(&status, READY).status, "True");
-    assert_eq!(condition(&status, DEGRADED).status, "False");
-}
-
-/// It may have to be probed; otherwise every cluster could be skipped like this and be green.
-#[rstest]
-#[case("Unreadable")]
-#[case("UnknownOperation")]
-fn a_cluster_that_may_have_to_be_probed_is_not_ready(#[case] reason: &'static str) {
-    let status = written(&report(Finding::Skipped {
-        reason,
-        message: "spec.shoot.spec: no map".to_owned(),
-    }));
-    assert_eq!(status.skipped.as_deref(), Some(reason));
-    for (kind, expected) in [(READY, "False"), (DEGRADED, "True")] {
-        let condition = condition(&status, kind);
-        assert_eq!(condition.status, expected, "{kind}");
-        assert_eq!(condition.reason, reason, "{kind}");
-        assert!(condition.message.contains("spec.shoot.spec"), "{kind}");
-    }
-}
-
-#[test]
-fn what_cannot_be_read_is_neither_ready_nor_silent() {
-    let status = written(&report(Finding::Unread {
-        reason: "SecretMissing",
-        message: "the Secret a/b does not exist".to_owned(),
-    }));
-    assert_eq!(status.reason.as_deref(), Some("SecretMissing"));
-    assert_eq!(condition(&status, READY).status, "False");
-    assert_eq!(condition(&status, DEGRADED).status, "True");
-    assert!(condition(&status, DEGRADED).message.contains("a/b"));
-}
-
-#[rstest]
-#[case(
-    Protection::ScalingDown,
-    "ScalingDown",
-    "not all scaled down yet, only"
-)]
-#[case(
-    Protection::Active,
-    "Protected",
-    "scaled to zero until the leases are fresh again: kcm, mcm"
-)]
-#[case(Protection::Restoring, "Restoring", "not all restored yet: kcm, mcm")]
-fn a_protection_names_what_is_owed(
-    #[case] protection: Protection,
-    #[case] reason: &str,
-    #[case] says: &str,
-) {
-    let status = written(&ClusterReport {
-        protection,
-        dependents: vec![owed("kcm"), owed("mcm")],
-        ..judged_as(Verdict::Outage, 5, 5)
-    });
-    let protecting = condition(&status, PROTECTING);
-    assert_eq!((&*protecting.status, &*protecting.reason), ("True", reason));
-    assert!(protecting.message.contains(says), "{}", protecting.message);
-    assert_eq!(
-        status.last_transition_time,
-        Some(Time(Timestamp::UNIX_EPOCH))
-    );
-}
-
-/// Whatever is found of its leases.
-#[rstest]
-#[case(judged_as(Verdict::Outage, 5, 5), "Outage")]
-#[case(
-    report(Finding::Unread { reason: "Timeout", message: "no answer".to_owned() }),
-    "Timeout"
-)]
-fn a_cluster_that_is_let_go_says_why(#[case] found: ClusterReport, #[case] reason: &str) {
-    let status = written(&ClusterReport {
-        protection: Protection::Active,
-        dependents: vec![owed("kcm")],
-        let_go: Some(Finding::Skipped {
-            reason: "LiveMigrating",
-            message: "lastOperation is LiveMigrate".to_owned(),
-        }),
-        ..found
-    });
-    assert_eq!(status.reason.as_deref(), Some(reason));
-    assert_eq!(status.skipped.as_deref(), Some("LiveMigrating"));
-    let message = status.message.unwrap();
-    assert!(
-        message.ends_with("let go once it is healthy: lastOperation is LiveMigrate"),
-        "{message}"
-    );
-}
-
-/// Nobody would look, if it were green.
-#[test]
-fn a_protected_cluster_that_is_not_probed_is_degraded() {
-    let status = written(&ClusterReport {
-        protection: Protection::Active,
-        dependents: vec![owed("kcm")],
-        ..report(Finding::Skipped {
-            reason: "Hibernated",
-            message: "spec.hibernation.enabled is true".to_owned(),
-        })
-    });
-    assert_eq!(condition(&status, DEGRADED).reason, "ProtectedUnprobed");
-    let message = status.message.unwrap();
-    assert!(
-        message.contains("nothing restores them while the cluster is not probed: kcm"),
-        "{message}"
-    );
-}
-
-#[test]
-fn trouble_with_a_dependent_degrades_without_hiding_the_verdict() {
-    let status = written(&ClusterReport {
-        problems: vec![problem(
-            "kcm",
-            "ScalingForbidden",
-            "apps/v1 Deployment/kcm: patch is forbidden",
-        )],
-        ..judged_as(Verdict::Outage, 5, 5)
-    });
-    assert_eq!(status.reason.as_deref(), Some("Outage"));
-    assert_eq!(condition(&status, DEGRADED).reason, "ScalingForbidden");
-    assert!(status.message.unwrap().contains("patch is forbidden"));
-}
-
-#[test]
-fn what_is_held_back_says_why() {
-    let held_back = written(&ClusterReport {
-        held_back: Some(HeldBack::By("the policy's initialDelay has not passed yet")),
-        ..judged_as(Verdict::Outage, 5, 5)
-    });
-    assert_eq!(condition(&held_back, PROTECTING).reason, "HeldBack");
-    assert_eq!(condition(&held_back, PROTECTING).status, "False");
-    assert!(held_back.message.unwrap().contains("initialDelay"));
-}
-
-#[test]
-fn a_check_that_holds_a_restore_back_is_named_also_when_it_lasts_too_long() {
-    let healthy = judged_as(Verdict::Healthy, 5, 0);
-    let status = written(&ClusterReport {
-        protection: Protection::Active,
-        overdue: true,
-        dependents: vec![owed("kcm")],
-        held_back: closed("the Gate etcd fails: no leader"),
-        ..healthy
-    });
-    let protecting = condition(&status, PROTECTING);
-    assert_eq!(
-        (&*protecting.status, &*protecting.reason),
-        ("True", "HeldBack")
-    );
-    let why = "nothing is restored before each Gate passes, and the Gate etcd fails: no leader";
-    for message in [
-        &status.message.clone().unwrap(),
-        &protecting.message,
-        &condition(&status, PROTECTED_TOO_LONG).message,
-    ] {
-        assert!(message.contains(why), "{message}");
-    }
-}
-
-/// What a policy that scales nothing says of an outage, and of what is scaled down already.
-#[rstest]
-#[case::outage(
-    judged_as(Verdict::Outage, 5, 5),
-    Protection::None,
-    "False DryRun",
-    "in Enforce, these would be scaled to zero: kcm, mcm"
-)]
-#[case::healthy(
-    judged_as(Verdict::Healthy, 5, 0),
-    Protection::None,
-    "False NotProtected",
-    ""
-)]
-#[case::protected(
-    judged_as(Verdict::Outage, 5, 5),
-    Protection::Active,
-    "True DryRun",
-    "scaled to zero: kcm, mcm; the mode is DryRun, so they stay as they are, marked"
-)]
-#[case::protected_and_healthy(
-    judged_as(Verdict::Healthy, 5, 0),
-    Protection::Active,
-    "True DryRun",
-    "stay as they are, marked"
-)]
-#[case::suspended(
-    suspended(),
-    Protection::Active,
-    "True Suspended",
-    "nothing restores them while the cluster is not probed: kcm, mcm"
-)]
-#[case::suspended_at_rest(suspended(), Protection::None, "False NotProtected", "")]
-fn a_policy_that_scales_nothing_says_what_it_would_do(
-    #[case] report: ClusterReport,
-    #[case] protection: Protection,
-    #[case] expected: &str,
-    #[case] says: &str,
-) {
-    let mode = match &report.finding {
-        Finding::Skipped { .. } => Mode::Enforce,
-        _ => Mode::DryRun,
-    };
-    let status = written(&ClusterReport {
-        mode,
-        protection,
-        dependents: vec![owed("kcm"), owed("mcm")],
-        ..report
-    });
-    let protecting = condition(&status, PROTECTING);
-    assert_eq!(
-        format!("{} {}", protecting.status, protecting.reason),
-        expected
-    );
-    assert!(protecting.message.contains(says), "{}", protecting.message);
-}
-
-fn suspended() -> ClusterReport {
-    report(Finding::Skipped {
-        reason: "Suspended",
-        message: "the policy p is suspended".to_owned(),
-    })
 }
 
 fn zone(name: Option<&str>, candidates: usize, expired: usize) -> ZoneCount {
@@ -443,94 +68,225 @@ fn zone(name: Option<&str>, candidates: usize, expired: usize) -> ZoneCount {
     }
 }
 
-#[test]
-fn what_is_silent_is_told_by_zone() {
-    let mut seen = assessment(7, 4);
-    seen.zones = vec![
-        zone(Some("a"), 3, 3),
-        zone(Some("b"), 2, 0),
-        zone(None, 2, 1),
-    ];
-    let doubt = Doubt::Unproven(MonoTime::from_nanos(0));
-    for verdict in [
-        Verdict::Outage,
-        Verdict::Healthy,
-        Verdict::Undetermined(doubt),
-    ] {
-        let status = written(&report(Finding::Judged(verdict, Box::new(seen.clone()))));
-        let message = status.message.unwrap();
-        assert!(
-            message.contains("; zones: a 3 of 3, b 0 of 2, without a zone 1 of 2"),
-            "{message}"
-        );
+fn unread() -> ClusterReport {
+    report(Finding::Unread {
+        reason: "Timeout",
+        message: "no answer".to_owned(),
+    })
+}
+
+fn skipped(reason: &'static str) -> ClusterReport {
+    report(Finding::Skipped {
+        reason,
+        message: "what was seen".to_owned(),
+    })
+}
+
+/// The same of a cluster whose dependents are down.
+fn protected(protection: Protection, report: ClusterReport) -> ClusterReport {
+    ClusterReport {
+        protection,
+        protected_since: Some(Timestamp::UNIX_EPOCH),
+        dependents: vec![owed("kcm"), owed("mcm")],
+        ..report
     }
+}
+
+fn active(report: ClusterReport) -> ClusterReport {
+    protected(Protection::Active, report)
+}
+
+fn dry_run(report: ClusterReport) -> ClusterReport {
+    ClusterReport {
+        mode: Mode::DryRun,
+        ..report
+    }
+}
+
+fn overdue(report: ClusterReport) -> ClusterReport {
+    ClusterReport {
+        overdue: true,
+        ..active(report)
+    }
+}
+
+/// A verdict with what else was seen.
+fn seen(verdict: Verdict, change: impl FnOnce(&mut Assessment)) -> ClusterReport {
+    let mut seen = assessment(5, 4);
+    seen.machines = Some(5);
+    change(&mut seen);
+    report(Finding::Judged(verdict, Box::new(seen)))
+}
+
+/// What a status says: its reason and message, then its conditions, with what the message does not say.
+fn told(report: &ClusterReport) -> String {
+    let status = written(report);
+    let message = status.message.unwrap();
+    let line = |it: &Condition| match message.contains(&it.message) {
+        true => format!("{} {} {}", it.type_, it.status, it.reason),
+        false => format!("{} {} {}: {}", it.type_, it.status, it.reason, it.message),
+    };
+    let conditions: Vec<String> = status.conditions.iter().map(line).collect();
+    let skipped = status.skipped.map(|it| format!(" (skipped: {it})"));
+    format!(
+        "{}{}: {message}\n    {}",
+        status.reason.unwrap(),
+        skipped.unwrap_or_default(),
+        conditions.join(", "),
+    )
+}
+
+/// Whatever is found, the status says why, and each condition holds or does not.
+#[test]
+fn findings() {
+    let healthy = || judged_as(Verdict::Healthy, 5, 0);
+    let outage = || judged_as(Verdict::Outage, 5, 5);
+    let unproven = doubt(Doubt::Unproven(MonoTime::from_nanos(0)));
+    let zones = |seen: &mut Assessment| {
+        seen.zones = vec![zone(Some("a"), 3, 3), zone(None, 2, 1)];
+    };
+    let reports = [
+        healthy(),
+        judged_as(Verdict::Healthy, 5, 2),
+        judged_as(Verdict::Healthy, 0, 0),
+        outage(),
+        judged_as(unproven, 5, 3),
+        judged_as(doubt(Doubt::FactsOutdated), 5, 3),
+        judged_as(doubt(Doubt::NoWrites), 5, 3),
+        judged_as(doubt(Doubt::Recovering), 5, 2),
+        judged_as(doubt(Doubt::TooFewSilent), 1, 1),
+        judged_as(doubt(Doubt::UnknownLeases), 5, 2),
+        judged_as(doubt(Doubt::LeaseTooSlow), 5, 0),
+        judged_as(doubt(Doubt::NoCandidates), 0, 0),
+        seen(doubt(Doubt::NoCandidates), |seen| {
+            (seen.candidates, seen.expired, seen.protected) = (0, 0, true);
+        }),
+        seen(Verdict::Outage, zones),
+        // As a rolling update shows it.
+        seen(Verdict::Healthy, |seen| {
+            seen.excluded = BTreeMap::from([(Exclusion::MachineTerminating, 7)]);
+            (seen.counter_evidence, seen.needed) = (7, 6);
+        }),
+        seen(Verdict::Healthy, |seen| {
+            seen.excluded = BTreeMap::from([(Exclusion::NoNode, 2), (Exclusion::NotManaged, 1)]);
+            seen.machines = None;
+        }),
+        unread(),
+        skipped("Hibernated"),
+        // It may have to be probed; otherwise every cluster could be skipped like this and be green.
+        skipped("Unreadable"),
+        skipped("UnknownOperation"),
+        protected(Protection::ScalingDown, outage()),
+        active(outage()),
+        protected(Protection::Restoring, healthy()),
+        ClusterReport {
+            let_go: Some(skipped("LiveMigrating").finding),
+            ..active(unread())
+        },
+        // Nobody would look, if it were green.
+        active(skipped("Hibernated")),
+        active(skipped("Suspended")),
+        ClusterReport {
+            problems: vec![problem("kcm", "ScalingForbidden", "patch is forbidden")],
+            ..outage()
+        },
+        ClusterReport {
+            held_back: Some(HeldBack::By("the policy's initialDelay has not passed yet")),
+            ..outage()
+        },
+        ClusterReport {
+            held_back: closed("the Gate etcd fails: no leader"),
+            ..overdue(healthy())
+        },
+        overdue(seen(Verdict::Outage, zones)),
+        overdue(unread()),
+        ClusterReport {
+            dependents: vec![owed("kcm"), owed("mcm")],
+            ..dry_run(outage())
+        },
+        dry_run(active(outage())),
+        dry_run(active(healthy())),
+    ];
+    let told: Vec<String> = reports.iter().map(told).collect();
+    insta::assert_snapshot!(told.join("\n"), @r"
+    Healthy: none of 5 node leases is expired
+        Ready True Healthy, Protecting False NotProtected, Degraded False AsExpected
+    Healthy: 2 of 5 node leases that count are expired; 3 would be an outage
+        Ready True Healthy, Protecting False NotProtected, Degraded False AsExpected
+    Healthy: no node lease counts: there is nothing to protect
+        Ready True Healthy, Protecting False NotProtected, Degraded False AsExpected
+    Outage: 5 of 5 node leases that count are expired, and 3 are an outage; the API server answers and accepts writes
+        Ready True Outage, Protecting False NotProtected, Degraded False AsExpected
+    Suspect: 3 of 5 node leases that count are expired, 0 more may be, and 3 are an outage; but the silence has not been watched for long enough yet: it must last for 1.5 renewal periods in which reads and writes succeed
+        Ready True Suspect, Protecting False NotProtected, Degraded False AsExpected
+    FactsOutdated: 3 of 5 node leases that count are expired, and 3 are an outage; but Nodes and Machines, which tell which of them count, were read too long before: they are read again
+        Ready True FactsOutdated, Protecting False NotProtected, Degraded False AsExpected
+    NoWrites: 3 of 5 node leases that count are expired, but nobody has written to the API server for a while, so that the silence of nodes says nothing: see whether its etcd accepts writes
+        Ready False NoWrites, Protecting False NotProtected, Degraded True NoWrites
+    Recovering: 2 of 5 node leases that count are expired, which is no outage any more; it is restored once fewer than 0 are, or may be (the policy's nodeLeaseRecoveryFraction)
+        Ready True Recovering, Protecting False NotProtected, Degraded False AsExpected
+    TooFewSilent: 1 of 1 node leases that count are expired, but fewer than 0 silent nodes are no evidence of a network (the policy's minimumSilentNodes)
+        Ready False TooFewSilent, Protecting False NotProtected, Degraded True TooFewSilent
+    LeasesUnknown: 2 of 5 node leases that count are expired, and of 0 it cannot be said: they lack a renewTime, or when it was written is not known yet
+        Ready False LeasesUnknown, Protecting False NotProtected, Degraded True LeasesUnknown
+    LeaseTooSlow: 0 of 5 node leases are renewed too slowly for the grace: three renewals must fit into it, so lengthen kcmNodeMonitorGraceDuration or shorten the kubelets' nodeLeaseDurationSeconds
+        Ready False LeaseTooSlow, Protecting False NotProtected, Degraded True LeaseTooSlow
+    NoCandidates: no node lease counts although there are nodes, so an outage could not be seen: see whether their Machines carry the label node, and which conditions the nodes have; Nodes and Machines are read again
+        Ready False NoCandidates, Protecting False NotProtected, Degraded True NoCandidates
+    NoCandidates: no node lease counts, which does not show that the outage is over
+        Ready False NoCandidates, Protecting False NotProtected, Degraded True NoCandidates
+    Outage: 4 of 5 node leases that count are expired, and 3 are an outage; the API server answers and accepts writes; zones: a 3 of 3, without a zone 1 of 2
+        Ready True Outage, Protecting False NotProtected, Degraded False AsExpected
+    Healthy: 4 of 5 node leases that count are expired; 6 would be an outage; leases that do not count: 7 with a Terminating Machine; 7 of these are fresh, which is evidence against an outage
+        Ready True Healthy, Protecting False NotProtected, Degraded False AsExpected
+    Healthy: 4 of 5 node leases that count are expired; 3 would be an outage; leases that do not count: 2 without a Node, 1 not managed by machine-controller-manager; the seed does not serve Machines, so their phases are not considered
+        Ready True Healthy, Protecting False NotProtected, Degraded False AsExpected
+    Timeout: no answer
+        Ready False Timeout, Protecting False NotProtected, Degraded True Timeout
+    Hibernated (skipped: Hibernated): what was seen
+        Ready True Hibernated, Protecting False NotProtected, Degraded False AsExpected
+    Unreadable (skipped: Unreadable): what was seen
+        Ready False Unreadable, Protecting False NotProtected, Degraded True Unreadable
+    UnknownOperation (skipped: UnknownOperation): what was seen
+        Ready False UnknownOperation, Protecting False NotProtected, Degraded True UnknownOperation
+    Outage: 5 of 5 node leases that count are expired, and 3 are an outage; the API server answers and accepts writes; its dependents are not all scaled down yet, only kcm, mcm
+        Ready True Outage, Protecting True ScalingDown, Degraded False AsExpected
+    Outage: 5 of 5 node leases that count are expired, and 3 are an outage; the API server answers and accepts writes; scaled to zero until the leases are fresh again: kcm, mcm
+        Ready True Outage, Protecting True Protected, Degraded False AsExpected
+    Healthy: none of 5 node leases is expired; not all restored yet: kcm, mcm
+        Ready True Healthy, Protecting True Restoring, Degraded False AsExpected
+    Timeout (skipped: LiveMigrating): no answer; scaled to zero until the leases are fresh again: kcm, mcm; it is let go once it is healthy: what was seen
+        Ready False Timeout, Protecting True Protected, Degraded True Timeout
+    Hibernated (skipped: Hibernated): what was seen; scaled to zero, and nothing restores them while the cluster is not probed: kcm, mcm
+        Ready True Hibernated, Protecting True Protected, Degraded True ProtectedUnprobed
+    Suspended (skipped: Suspended): what was seen; scaled to zero, and nothing restores them while the cluster is not probed: kcm, mcm
+        Ready True Suspended, Protecting True Suspended, Degraded True ProtectedUnprobed
+    Outage: 5 of 5 node leases that count are expired, and 3 are an outage; the API server answers and accepts writes; patch is forbidden
+        Ready True Outage, Protecting False NotProtected, Degraded True ScalingForbidden
+    Outage: 5 of 5 node leases that count are expired, and 3 are an outage; the API server answers and accepts writes; for now nothing is done: the policy's initialDelay has not passed yet
+        Ready True Outage, Protecting False HeldBack, Degraded False AsExpected
+    Healthy: none of 5 node leases is expired; scaled to zero: kcm, mcm; for now nothing is done: nothing is restored before each Gate passes, and the Gate etcd fails: no leader
+        Ready True Healthy, Protecting True HeldBack, Degraded False AsExpected, ProtectedTooLong True ProtectedTooLong: its dependents are scaled down since 1970-01-01T00:00:00Z, so no silent node is replaced; somebody must look: nothing is restored before each Gate passes, and the Gate etcd fails: no leader; none of 5 node leases is expired
+    Outage: 4 of 5 node leases that count are expired, and 3 are an outage; the API server answers and accepts writes; zones: a 3 of 3, without a zone 1 of 2; scaled to zero until the leases are fresh again: kcm, mcm
+        Ready True Outage, Protecting True Protected, Degraded False AsExpected, ProtectedTooLong True ProtectedTooLong: its dependents are scaled down since 1970-01-01T00:00:00Z, so no silent node is replaced; somebody must look: a 3 of 3, without a zone 1 of 2 silent
+    Timeout: no answer; scaled to zero until the leases are fresh again: kcm, mcm
+        Ready False Timeout, Protecting True Protected, Degraded True Timeout, ProtectedTooLong True ProtectedTooLong: its dependents are scaled down since 1970-01-01T00:00:00Z, so no silent node is replaced; somebody must look: no answer
+    Outage: 5 of 5 node leases that count are expired, and 3 are an outage; the API server answers and accepts writes; the mode is DryRun, so nothing is scaled; in Enforce, these would be scaled to zero: kcm, mcm
+        Ready True Outage, Protecting False DryRun, Degraded False AsExpected
+    Outage: 5 of 5 node leases that count are expired, and 3 are an outage; the API server answers and accepts writes; scaled to zero: kcm, mcm; the mode is DryRun, so they stay as they are, marked, until the dry run ends
+        Ready True Outage, Protecting True DryRun, Degraded False AsExpected
+    Healthy: none of 5 node leases is expired; scaled to zero: kcm, mcm; the mode is DryRun, so they stay as they are, marked, until the dry run ends
+        Ready True Healthy, Protecting True DryRun, Degraded False AsExpected
+    ");
 }
 
 #[test]
 fn a_thousand_zones_are_told_in_part() {
-    let mut seen = assessment(7, 4);
-    seen.zones = (0..1_000)
-        .map(|index| zone(Some(&format!("z{index}")), 1, 1))
-        .collect();
-    let status = written(&report(Finding::Judged(Verdict::Outage, Box::new(seen))));
-    let message = status.message.unwrap();
-    assert!(message.contains("z11 1 of 1 and 988 more"), "{message}");
-}
-
-#[test]
-fn a_protection_that_is_too_long_says_since_when_and_where() {
-    let mut seen = assessment(15, 10);
-    seen.zones = vec![zone(Some("a"), 10, 10), zone(Some("b"), 5, 0)];
-    let overdue = ClusterReport {
-        protection: Protection::Active,
-        protected_since: Some(Timestamp::UNIX_EPOCH),
-        overdue: true,
-        dependents: vec![owed("kcm")],
-        ..report(Finding::Judged(Verdict::Outage, Box::new(seen)))
-    };
-    let status = written(&overdue);
-    let too_long = condition(&status, PROTECTED_TOO_LONG);
-    assert_eq!(too_long.status, "True");
-    for part in [
-        "since 1970-01-01T00:00:00Z,",
-        ": a 10 of 10, b 0 of 5 silent",
-    ] {
-        assert!(too_long.message.contains(part), "{}", too_long.message);
-    }
-    // Where it cannot be seen who is silent, that is said.
-    let unread = written(&ClusterReport {
-        finding: Finding::Unread {
-            reason: "Timeout",
-            message: "no answer".to_owned(),
-        },
-        ..overdue
+    let report = seen(Verdict::Outage, |seen| {
+        let zones = (0..1_000).map(|index| zone(Some(&format!("z{index}")), 1, 1));
+        seen.zones = zones.collect();
     });
-    let too_long = condition(&unread, PROTECTED_TOO_LONG);
-    assert!(
-        too_long.message.ends_with("no answer"),
-        "{}",
-        too_long.message
-    );
-    let sound = written(&judged_as(Verdict::Healthy, 5, 0));
-    assert!(
-        sound
-            .conditions
-            .iter()
-            .all(|it| it.type_ != PROTECTED_TOO_LONG)
-    );
-}
-
-#[test]
-fn leases_that_do_not_count_are_told_by_reason() {
-    let mut seen = assessment(3, 0);
-    seen.excluded = BTreeMap::from([(Exclusion::NoNode, 2), (Exclusion::NotManaged, 1)]);
-    let status = written(&report(Finding::Judged(Verdict::Healthy, Box::new(seen))));
-    let message = status.message.unwrap();
-    assert!(
-        message.contains("2 without a Node, 1 not managed by"),
-        "{message}"
-    );
-    assert!(message.contains("does not serve Machines"), "{message}");
+    assert!(told(&report).contains("z11 1 of 1 and 988 more"));
 }
 
 #[test]
@@ -621,7 +377,7 @@ fn what_is_observed_is_shown() {
     assert!(names.eq(["n1", "n2"]));
     assert_eq!(status.checks, [check("a", CheckResult::Failing)]);
     // What is not probed is in no state.
-    let skipped = written(&suspended());
+    let skipped = written(&skipped("Suspended"));
     assert_eq!(
         (skipped.state, skipped.state_message, skipped.nodes),
         (None, None, None)
