@@ -114,7 +114,7 @@ fn what_only_looks_like_an_outage_is_none() {
 
 #[test]
 fn nothing_is_taken_from_what_a_watch_shows_too_late() {
-    let changes: [(&str, fn(&mut Value)); 6] = [
+    let changes: [(_, fn(&mut Value)); 6] = [
         ("clusters", |it| {
             it["spec"]["shoot"]["spec"]["hibernation"] = json!({"enabled": true})
         }),
