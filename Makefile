@@ -97,7 +97,7 @@ model: need-cargo ## Explore the decisions further than the tests do: minutes an
 
 .PHONY: campaign
 campaign: need-cargo ## Try every fault at every write, and hundreds of walks, in virtual time; make test has a part
-	CAMPAIGN=all $(CARGO) test $(LOCKED) --workspace --test it campaign:: -- --nocapture --include-ignored $(ARGS)
+	CAMPAIGN=all CARGO_PROFILE_DEV_OPT_LEVEL=1 $(CARGO) test $(LOCKED) --workspace --test it campaign:: -- --nocapture --include-ignored $(ARGS)
 
 .PHONY: flaws
 flaws: need-cargo ## Try the tests: with each deliberate flaw of tests/flaws they must fail; ARGS=name picks some

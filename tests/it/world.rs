@@ -4,11 +4,7 @@
 mod gate;
 mod operator;
 
-use std::{
-    io,
-    sync::{Arc, LazyLock},
-    time::Duration,
-};
+use std::{cell::Cell, io, sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use fake::{
@@ -21,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::{
     io::DuplexStream,
     task::LocalSet,
-    time::{Instant, sleep},
+    time::{Instant, advance, sleep},
 };
 
 pub use self::{
@@ -64,23 +60,34 @@ pub struct World {
     pub shoots: Shoots,
 }
 
-/// Carries something out on a clock of its own, which jumps to whatever comes next.
+thread_local! {
+    /// When the run of this thread began, by both clocks.
+    static BEGAN: Cell<Option<(Instant, Timestamp)>> = const { Cell::new(None) };
+}
+
+/// Carries something out on a clock of its own, which jumps to whatever comes next. It begins with a whole second, so
+/// that what is dated in seconds is dated alike whenever it is carried out.
 pub fn in_virtual_time<T>(run: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build();
+    let run = async {
+        let real = Timestamp::now();
+        let rest = 1_000 - real.subsec_millisecond().unsigned_abs();
+        advance(Duration::from_millis(rest.into())).await;
+        let second = Timestamp::from_second(real.as_second() + 1).unwrap();
+        BEGAN.set(Some((Instant::now(), second)));
+        run.await
+    };
     LocalSet::new().block_on(&runtime.unwrap(), run)
 }
 
-/// The present, by the clock of all: that of the operator, which reads two clocks one after the other, is some
-/// microseconds off.
+/// The present, by the clock of all: that of the operator, which reads two clocks one after the other, is a millisecond
+/// off.
 pub fn now() -> Timestamp {
-    static BASE: LazyLock<(std::time::Instant, Timestamp)> =
-        LazyLock::new(|| (std::time::Instant::now(), Timestamp::now()));
-    let (instant, base) = *BASE;
-    let passed = Instant::now().into_std().duration_since(instant);
-    base.checked_add(passed).unwrap()
+    let (instant, second) = BEGAN.get().expect("this is asked in a run");
+    second.checked_add(instant.elapsed()).unwrap()
 }
 
 /// The same in microseconds.

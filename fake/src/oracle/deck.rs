@@ -25,32 +25,3 @@ impl<T: Clone> Deck<T> {
         Some(self.left.remove(place))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_card_comes_once_before_any_comes_again() {
-        let (mut random, mut deck) = (Rng::with_seed(1), Deck::new(vec![1, 2, 3]));
-        for _ in 0..5 {
-            let mut dealt: Vec<_> = (0..3)
-                .filter_map(|_| deck.draw(&mut random, |_| true))
-                .collect();
-            dealt.sort_unstable();
-            assert_eq!(dealt, [1, 2, 3]);
-        }
-    }
-
-    #[test]
-    fn what_does_not_fit_comes_later_and_is_in_nobodys_way() {
-        let (mut random, mut deck) = (Rng::with_seed(1), Deck::new(vec![1, 2]));
-        for _ in 0..3 {
-            assert_eq!(deck.draw(&mut random, |it| *it == 2), Some(2));
-        }
-        for expected in [1, 1, 1] {
-            assert_eq!(deck.draw(&mut random, |_| true), Some(expected));
-        }
-        assert_eq!(deck.draw(&mut random, |it| *it == 3), None);
-    }
-}

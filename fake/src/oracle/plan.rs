@@ -361,6 +361,3 @@ impl Draft {
         self.begun.into_iter().map(step).collect()
     }
 }
-
-#[cfg(test)]
-mod tests;

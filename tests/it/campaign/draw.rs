@@ -1,8 +1,8 @@
 //! How much of a campaign is carried out, what of it, and what failed.
 //!
-//! `CAMPAIGN=all` carries out all of it; otherwise a part is drawn, and no more of it is carried out with
-//! `CAMPAIGN=first` once one has failed. `CAMPAIGN_SEED` has the same drawn again, and `CAMPAIGN_AGAIN` carries out
-//! nothing but one that failed, by its name.
+//! `CAMPAIGN=all` carries out all of it, with other random walks each time. Otherwise it is a part, always the same; with
+//! `CAMPAIGN=first` no more of it is carried out once one has failed. `CAMPAIGN_SEED` has the same drawn again, and
+//! `CAMPAIGN_AGAIN` carries out nothing but one that failed, by its name.
 
 use std::{
     env,
@@ -26,19 +26,21 @@ pub struct Draw {
 impl Draw {
     /// A draw for one part of the campaign.
     pub fn new(what: &'static str) -> Self {
+        let is_all = env::var("CAMPAIGN").is_ok_and(|it| it == "all");
         let seed =
             env::var("CAMPAIGN_SEED").map(|it| it.parse().expect("CAMPAIGN_SEED is a number"));
         Self {
             what,
-            seed: seed.unwrap_or_else(|_| fastrand::u64(..1_000_000)),
-            is_all: env::var("CAMPAIGN").is_ok_and(|it| it == "all"),
+            seed: seed.unwrap_or_else(|_| {
+                if is_all {
+                    fastrand::u64(..1_000_000)
+                } else {
+                    1
+                }
+            }),
+            is_all,
             again: env::var("CAMPAIGN_AGAIN").ok(),
         }
-    }
-
-    /// Whether all of the campaign is carried out.
-    pub fn is_all(&self) -> bool {
-        self.is_all
     }
 
     /// The one that is to be carried out again.

@@ -1,4 +1,5 @@
-//! The folders of `src` use each other in one direction: from the bottom of this list to its top.
+//! The folders of `src`, and the parts of the prober, use each other in one direction: from the bottom of a list to its
+//! top.
 
 use std::{fs, path::Path};
 
@@ -7,6 +8,9 @@ const ORDER: [&str; 14] = [
     "util", "api", "gardener", "runtime", "shoot", "status", "cluster", "checks", "observer",
     "prober", "weeder", "explain", "restore", "cli",
 ];
+
+/// The parts of the prober, bottom up. What is in none of them uses all.
+const PARTS: [&str; 4] = ["judge", "protect", "report", "io"];
 
 /// Each file with code that is shipped, by its path in `src`, and this code without blank lines and comments.
 fn sources() -> Vec<(String, String)> {
@@ -37,14 +41,14 @@ fn sources() -> Vec<(String, String)> {
     found
 }
 
-/// What follows `crate::`: one name, or each of a list in braces.
-fn used(code: &str) -> Vec<&str> {
+/// What follows a path: one name, or each of a list in braces.
+fn used<'a>(code: &'a str, path: &str) -> Vec<&'a str> {
     let mut used = vec![];
-    for after in code.split("crate::").skip(1) {
+    for after in code.split(path).skip(1) {
         let (mut depth, mut before) = (0, "");
         for word in after.split_inclusive(|it: char| !it.is_alphanumeric() && it != '_') {
             let (name, sign) = word.split_at(word.len() - 1);
-            if depth < 2 && before != ":" && ORDER.contains(&name) {
+            if depth < 2 && before != ":" && !name.is_empty() {
                 used.push(name);
             }
             match sign {
@@ -71,7 +75,7 @@ fn folders_use_each_other_in_one_direction() {
         };
         let own = rank(folder);
         assert!(own.is_some(), "{folder} has no place in the order");
-        for used in used(&code) {
+        for used in used(&code, "crate::") {
             assert!(
                 rank(used) <= own,
                 "{file} may not use {used}, which is above it"
@@ -80,6 +84,39 @@ fn folders_use_each_other_in_one_direction() {
         }
     }
     assert!(seen > 300, "{seen} uses were found");
+}
+
+#[test]
+fn the_parts_of_the_prober_use_each_other_in_one_direction() {
+    let rank = |part: &str| PARTS.iter().position(|it| *it == part);
+    let prober = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/prober");
+    // A module is re-exported from the part that has it; what `report` has is its own.
+    let part_of = |module: &str| {
+        let has = |part: &&str| {
+            let path = prober.join(part).join(module);
+            *part == module || *part != "report" && path.with_extension("rs").is_file()
+        };
+        PARTS.into_iter().find(has)
+    };
+    let mut seen = 0;
+    for (file, code) in sources() {
+        let mut folders = file.split('/');
+        let (Some("prober"), Some(part)) = (folders.next(), folders.next()) else {
+            continue;
+        };
+        let Some(own) = rank(part) else { continue };
+        for module in used(&code, "prober::") {
+            let Some(other) = part_of(module) else {
+                continue;
+            };
+            assert!(
+                rank(other) <= Some(own),
+                "{file} may not use {module} of {other}, which is above it"
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen > 60, "{seen} uses were found");
 }
 
 #[test]

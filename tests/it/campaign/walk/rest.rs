@@ -23,6 +23,8 @@ impl Walk {
     /// Has everything come to rest.
     pub(super) async fn rest(&mut self) -> Result<(), String> {
         self.heal().await?;
+        // A silence lasts until the leases are renewed, read and judged.
+        self.pass(QUIET).await;
         self.comes_to("not well", WELL, Self::lacks_nothing).await?;
         let versions = self.history().len();
         self.pass(QUIET).await;
