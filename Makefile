@@ -21,7 +21,7 @@ help: ## List the targets
 
 .PHONY: build
 build: need-cargo ## Build the operator and the test bed for development
-	$(CARGO) build $(LOCKED) --workspace --bins --test e2e
+	$(CARGO) build $(LOCKED) --workspace --bins --test server
 
 .PHONY: release
 release: need-cargo ## Build the operator for use: target/release/dependency-watchdog

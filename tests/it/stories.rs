@@ -87,10 +87,8 @@ fn what_only_looks_like_an_outage_is_none() {
             (0..2).for_each(|node| kubelets.step_node(node, -90 * SECOND, micros()));
         }),
         ("a server's clock that steps", 2, |world| {
-            world
-                .shoot(0)
-                .kubelets()
-                .step_server(600 * SECOND, micros());
+            let mut kubelets = world.shoot(0).kubelets();
+            kubelets.step_server(600 * SECOND, micros());
         }),
         ("a policy that is suspended", 2, |world| {
             world.edit("probepolicies", "", "shoots", |policy| {
