@@ -53,7 +53,7 @@ try() { # TEST LOG
   local suite part=() command
   read -r suite part <<<"$1"
   command=(cargo test --locked --workspace --test "$suite" -- ${part:+"$part"})
-  [[ $suite == lib ]] && command=(cargo test --locked --package dependency-watchdog --lib -- ${part:+"$part"})
+  [[ $suite == lib ]] && command=(cargo test --locked --workspace --lib -- ${part:+"$part"})
   [[ ${#given[@]} -gt 0 ]] && command=("${given[@]}")
   (cd "$tree" && timeout 1200 "${command[@]}") >"$2" 2>&1
 }

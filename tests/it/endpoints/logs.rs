@@ -7,7 +7,8 @@ use std::{
 };
 
 use crate::support::{
-    Failure, Garden, LONG, Read, World, kubeconfig, put_kubeconfig, put_pod, put_slice, weed_policy,
+    Failure, Garden, LONG, Read, World, alone, kubeconfig, put_kubeconfig, put_pod, put_slice,
+    weed_policy,
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -57,6 +58,12 @@ impl Log {
     }
 }
 
+/// Runs this in a process of its own: whether a line is logged depends on who else listens in the same process.
+fn logged(story: impl Future<Output = ()>) {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    alone(|| runtime.enable_all().build().unwrap().block_on(story));
+}
+
 /// The lines about this cluster with this reason.
 fn with_reason<'a>(lines: &'a [Value], reason: &str) -> Vec<&'a Value> {
     lines
@@ -65,193 +72,199 @@ fn with_reason<'a>(lines: &'a [Value], reason: &str) -> Vec<&'a Value> {
         .collect()
 }
 
-#[tokio::test]
-async fn each_transition_is_one_line_with_its_evidence() {
-    let (log, _guard) = Log::begin(Level::INFO);
-    let world = World::running(&["a", "b"]).await;
-    world.reason("a", "Healthy").await;
-    world.reason("b", "Healthy").await;
-    world.clock.pass(Duration::from_secs(1)).await;
-    let lines = log.take();
-    assert_eq!(with_reason(&lines, "Healthy").len(), 1, "{lines:?}");
-    world.clock.pass(2 * LONG).await;
-    assert_eq!(log.take(), [] as [Value; 0], "healthy probes say nothing");
+#[test]
+fn each_transition_is_one_line_with_its_evidence() {
+    logged(async {
+        let (log, _guard) = Log::begin(Level::INFO);
+        let world = World::running(&["a", "b"]).await;
+        world.reason("a", "Healthy").await;
+        world.reason("b", "Healthy").await;
+        world.clock.pass(Duration::from_secs(1)).await;
+        let lines = log.take();
+        assert_eq!(with_reason(&lines, "Healthy").len(), 1, "{lines:?}");
+        world.clock.pass(2 * LONG).await;
+        assert_eq!(log.take(), [] as [Value; 0], "healthy probes say nothing");
 
-    world.shoot("a").silence(0);
-    world.protection("a", "Active").await;
-    world.clock.pass(2 * LONG).await;
-    let lines = log.take();
-    let outages = with_reason(&lines, "Outage");
-    let [outage] = outages[..] else {
-        panic!("{lines:?}");
-    };
-    assert_eq!(outage["level"], "WARN");
-    for (field, expected) in [
-        ("candidates", json!(4)),
-        ("expired", json!(4)),
-        ("unknown", json!(0)),
-        ("needed", json!(3)),
-        ("fraction", json!(0.6)),
-        ("grace_seconds", json!(40.0)),
-    ] {
-        assert_eq!(outage[field], expected, "{field}");
-    }
-    for field in ["median_age_seconds", "oldest_age_seconds"] {
-        let age = outage[field].as_f64().unwrap();
-        assert!((30.0..32.0).contains(&age), "{field} {age}");
-    }
-    let wrote: Vec<_> = lines.iter().filter(|it| it["message"] == "wrote").collect();
-    assert_eq!(wrote.len(), 3, "{lines:?}");
-    let step = wrote[0]["step"].as_str().unwrap();
-    assert!(step.starts_with("scale down from "), "{step}");
-    assert!(
-        wrote[0]["why"].as_str().unwrap().contains("4 of 4"),
-        "{}",
-        wrote[0]
-    );
-    let protections = lines.iter().filter(|it| it["message"] == "protection");
-    let protections: Vec<_> = protections.map(|it| it["to"].as_str().unwrap()).collect();
-    assert_eq!(protections, ["ScalingDown", "Active"]);
+        world.shoot("a").silence(0);
+        world.protection("a", "Active").await;
+        world.clock.pass(2 * LONG).await;
+        let lines = log.take();
+        let outages = with_reason(&lines, "Outage");
+        let [outage] = outages[..] else {
+            panic!("{lines:?}");
+        };
+        assert_eq!(outage["level"], "WARN");
+        for (field, expected) in [
+            ("candidates", json!(4)),
+            ("expired", json!(4)),
+            ("unknown", json!(0)),
+            ("needed", json!(3)),
+            ("fraction", json!(0.6)),
+            ("grace_seconds", json!(40.0)),
+        ] {
+            assert_eq!(outage[field], expected, "{field}");
+        }
+        for field in ["median_age_seconds", "oldest_age_seconds"] {
+            let age = outage[field].as_f64().unwrap();
+            assert!((30.0..32.0).contains(&age), "{field} {age}");
+        }
+        let wrote: Vec<_> = lines.iter().filter(|it| it["message"] == "wrote").collect();
+        assert_eq!(wrote.len(), 3, "{lines:?}");
+        let step = wrote[0]["step"].as_str().unwrap();
+        assert!(step.starts_with("scale down from "), "{step}");
+        assert!(
+            wrote[0]["why"].as_str().unwrap().contains("4 of 4"),
+            "{}",
+            wrote[0]
+        );
+        let protections = lines.iter().filter(|it| it["message"] == "protection");
+        let protections: Vec<_> = protections.map(|it| it["to"].as_str().unwrap()).collect();
+        assert_eq!(protections, ["ScalingDown", "Active"]);
 
-    world.shoot("a").renew();
-    world.protection("a", "None").await;
-    let lines = log.take();
-    assert_eq!(with_reason(&lines, "Healthy").len(), 1, "{lines:?}");
+        world.shoot("a").renew();
+        world.protection("a", "None").await;
+        let lines = log.take();
+        assert_eq!(with_reason(&lines, "Healthy").len(), 1, "{lines:?}");
 
-    // What fails again and again is told once.
-    world.shoot("a").fail(Read::Cached, Failure::Status(503));
-    world
-        .seed
-        .fail(Failure::Status(503), (0, usize::MAX), |call| {
-            call.resource == "clusters" || call.resource.starts_with("clusterhealths/")
-        });
-    world.seed.end_watches("clusters");
-    world.clock.pass(2 * LONG).await;
-    let lines = log.take();
-    assert_eq!(with_reason(&lines, "ServerError").len(), 1, "{lines:?}");
-    assert_eq!(
-        lines.len(),
-        4,
-        "the shoot, its state, the watch, the status: {lines:?}"
-    );
+        // What fails again and again is told once.
+        world.shoot("a").fail(Read::Cached, Failure::Status(503));
+        world
+            .seed
+            .fail(Failure::Status(503), (0, usize::MAX), |call| {
+                call.resource == "clusters" || call.resource.starts_with("clusterhealths/")
+            });
+        world.seed.end_watches("clusters");
+        world.clock.pass(2 * LONG).await;
+        let lines = log.take();
+        assert_eq!(with_reason(&lines, "ServerError").len(), 1, "{lines:?}");
+        assert_eq!(
+            lines.len(),
+            4,
+            "the shoot, its state, the watch, the status: {lines:?}"
+        );
+    });
 }
 
-#[tokio::test]
-async fn no_secret_is_logged() {
-    let (log, _guard) = Log::begin(Level::TRACE);
-    let mut world = World::new(&["a"]).await;
-    let good = world.shoot("a").kubeconfig_with(TOKEN);
-    let put = |world: &World, text: &[u8]| put_kubeconfig(&world.seed, "a", text);
-    put(&world, &good);
-    world.start();
-    world.reason("a", "Healthy").await;
-    for failure in Failure::ALL {
-        world.shoot("a").fail(Read::Cached, failure);
-        world.shoot("a").fail(Read::Version, failure);
-        world.clock.pass(Duration::from_secs(15)).await;
-    }
-    world.shoot("a").heal();
-    world.reason("a", "Healthy").await;
-    world.shoot("a").silence(0);
-    world.protection("a", "Active").await;
-    world.shoot("a").renew();
-    world.protection("a", "None").await;
+#[test]
+fn no_secret_is_logged() {
+    logged(async {
+        let (log, _guard) = Log::begin(Level::TRACE);
+        let mut world = World::new(&["a"]).await;
+        let good = world.shoot("a").kubeconfig_with(TOKEN);
+        let put = |world: &World, text: &[u8]| put_kubeconfig(&world.seed, "a", text);
+        put(&world, &good);
+        world.start();
+        world.reason("a", "Healthy").await;
+        for failure in Failure::ALL {
+            world.shoot("a").fail(Read::Cached, failure);
+            world.shoot("a").fail(Read::Version, failure);
+            world.clock.pass(Duration::from_secs(15)).await;
+        }
+        world.shoot("a").heal();
+        world.reason("a", "Healthy").await;
+        world.shoot("a").silence(0);
+        world.protection("a", "Active").await;
+        world.shoot("a").renew();
+        world.protection("a", "None").await;
 
-    // The seed answers with anything but Secrets.
-    for failure in Failure::ALL {
-        let secrets = |call: &crate::support::Call| call.resource == "secrets";
-        world.seed.fail(failure, (0, usize::MAX), secrets);
-        world.seed.compact();
-        world.seed.end_watches("secrets");
-        world.clock.pass(LONG).await;
-        world.seed.heal();
-    }
-    // A server that does not accept it, and kubeconfigs with mistakes right beside what is secret.
-    world.shoot("a").accept("another");
-    world.reason("a", "Unauthorized").await;
-    let with_user = |user: Value| kubeconfig("https://127.0.0.1:1", "no certificate", &user);
-    let encoded = STANDARD.encode(KEY);
-    let text = String::from_utf8(good).unwrap();
-    for bad in [
-        with_user(json!({"token": TOKEN})),
-        with_user(json!({"token": {TOKEN: TOKEN}})),
-        with_user(json!({"token": [TOKEN]})),
-        with_user(json!({"client-key-data": encoded, "client-certificate-data": encoded})),
-        with_user(json!({"client-key-data": KEY, "client-certificate-data": KEY})),
-        with_user(json!({"password": TOKEN, "username": KEY})),
-        with_user(json!({"auth-provider": {"config": {"id-token": TOKEN}}})),
-        text.replace("\"token\":", "\"token\": !").into_bytes(),
-        text.replace("token\"", "token").into_bytes(),
-        format!("{TOKEN}: [{KEY}").into_bytes(),
-    ] {
-        put(&world, &bad);
-        world.clock.pass(Duration::from_secs(15)).await;
-    }
-    world.stop().await;
+        // The seed answers with anything but Secrets.
+        for failure in Failure::ALL {
+            let secrets = |call: &crate::support::Call| call.resource == "secrets";
+            world.seed.fail(failure, (0, usize::MAX), secrets);
+            world.seed.compact();
+            world.seed.end_watches("secrets");
+            world.clock.pass(LONG).await;
+            world.seed.heal();
+        }
+        // A server that does not accept it, and kubeconfigs with mistakes right beside what is secret.
+        world.shoot("a").accept("another");
+        world.reason("a", "Unauthorized").await;
+        let with_user = |user: Value| kubeconfig("https://127.0.0.1:1", "no certificate", &user);
+        let encoded = STANDARD.encode(KEY);
+        let text = String::from_utf8(good).unwrap();
+        for bad in [
+            with_user(json!({"token": TOKEN})),
+            with_user(json!({"token": {TOKEN: TOKEN}})),
+            with_user(json!({"token": [TOKEN]})),
+            with_user(json!({"client-key-data": encoded, "client-certificate-data": encoded})),
+            with_user(json!({"client-key-data": KEY, "client-certificate-data": KEY})),
+            with_user(json!({"password": TOKEN, "username": KEY})),
+            with_user(json!({"auth-provider": {"config": {"id-token": TOKEN}}})),
+            text.replace("\"token\":", "\"token\": !").into_bytes(),
+            text.replace("token\"", "token").into_bytes(),
+            format!("{TOKEN}: [{KEY}").into_bytes(),
+        ] {
+            put(&world, &bad);
+            world.clock.pass(Duration::from_secs(15)).await;
+        }
+        world.stop().await;
 
-    let text = log.text();
-    assert!(text.lines().count() > 50, "it says something");
-    for secret in [TOKEN, KEY, &encoded, &STANDARD.encode(TOKEN)] {
-        let line = text.lines().find(|line| line.contains(secret));
-        assert_eq!(line, None);
-    }
+        let text = log.text();
+        assert!(text.lines().count() > 50, "it says something");
+        for secret in [TOKEN, KEY, &encoded, &STANDARD.encode(TOKEN)] {
+            let line = text.lines().find(|line| line.contains(secret));
+            assert_eq!(line, None);
+        }
+    });
 }
 
 /// One line for each recovery and each pod; what is found ready, and what ends, goes together.
-#[tokio::test]
-async fn the_weeder_says_what_it_does_and_why() {
-    let (log, _guard) = Log::begin(Level::INFO);
-    let mut garden = Garden::new(&["a", "b", "c"]);
-    garden.seed.put(&weed_policy("p", "etcd", "api"));
-    for namespace in ["a", "b"] {
-        put_slice(&garden.seed, namespace, "etcd", true);
-    }
-    put_slice(&garden.seed, "c", "etcd", false);
-    put_pod(&garden.seed, "a", "api-1", "api", true);
-    garden.start();
-    garden
-        .status_where("windows are open", |status| status["openWindows"] == 2)
-        .await;
-    let lines = log.take();
-    let [opened, deleted] = &lines[..] else {
-        panic!("{lines:#?}");
-    };
-    assert_eq!(opened["reason"], "FoundReady");
-    assert_eq!(opened["windows"], 2);
-    assert_eq!(opened["services"], "a/etcd, b/etcd");
-    for (field, expected) in [
-        ("message", "the pod was deleted, to restart at once"),
-        ("namespace", "a"),
-        ("pod", "api-1"),
-        ("owner", "ReplicaSet/api-1"),
-        ("containers", "main"),
-        ("service", "etcd"),
-        ("policy", "p"),
-    ] {
-        assert_eq!(deleted[field], expected, "{deleted}");
-    }
-    for field in ["looping_seconds", "ready_seconds"] {
-        assert_eq!(deleted[field], 0.0, "{deleted}");
-    }
+#[test]
+fn the_weeder_says_what_it_does_and_why() {
+    logged(async {
+        let (log, _guard) = Log::begin(Level::INFO);
+        let mut garden = Garden::new(&["a", "b", "c"]);
+        garden.seed.put(&weed_policy("p", "etcd", "api"));
+        for namespace in ["a", "b"] {
+            put_slice(&garden.seed, namespace, "etcd", true);
+        }
+        put_slice(&garden.seed, "c", "etcd", false);
+        put_pod(&garden.seed, "a", "api-1", "api", true);
+        garden.start();
+        garden
+            .status_where("windows are open", |status| status["openWindows"] == 2)
+            .await;
+        let lines = log.take();
+        let [opened, deleted] = &lines[..] else {
+            panic!("{lines:#?}");
+        };
+        assert_eq!(opened["reason"], "FoundReady");
+        assert_eq!(opened["windows"], 2);
+        assert_eq!(opened["services"], "a/etcd, b/etcd");
+        for (field, expected) in [
+            ("message", "the pod was deleted, to restart at once"),
+            ("namespace", "a"),
+            ("pod", "api-1"),
+            ("owner", "ReplicaSet/api-1"),
+            ("containers", "main"),
+            ("service", "etcd"),
+            ("policy", "p"),
+        ] {
+            assert_eq!(deleted[field], expected, "{deleted}");
+        }
+        for field in ["looping_seconds", "ready_seconds"] {
+            assert_eq!(deleted[field], 0.0, "{deleted}");
+        }
 
-    put_slice(&garden.seed, "c", "etcd", true);
-    garden.pass(2).await;
-    let lines = log.take();
-    let [recovered] = &lines[..] else {
-        panic!("{lines:#?}");
-    };
-    assert_eq!(recovered["reason"], "Recovered");
-    assert_eq!(recovered["namespace"], "c");
-    assert_eq!(recovered["seconds"], 60.0);
+        put_slice(&garden.seed, "c", "etcd", true);
+        garden.pass(2).await;
+        let lines = log.take();
+        let [recovered] = &lines[..] else {
+            panic!("{lines:#?}");
+        };
+        assert_eq!(recovered["reason"], "Recovered");
+        assert_eq!(recovered["namespace"], "c");
+        assert_eq!(recovered["seconds"], 60.0);
 
-    garden.pass(55).await;
-    assert_eq!(log.take(), Vec::<Value>::new());
-    garden.change_policy(|policy| policy["spec"]["suspend"] = json!(true));
-    garden.pass(2).await;
-    let lines = log.take();
-    let [closed] = &lines[..] else {
-        panic!("{lines:#?}");
-    };
-    assert_eq!(closed["reason"], "Withdrawn");
-    assert_eq!(closed["services"], "a/etcd, b/etcd, c/etcd");
+        garden.pass(55).await;
+        assert_eq!(log.take(), Vec::<Value>::new());
+        garden.change_policy(|policy| policy["spec"]["suspend"] = json!(true));
+        garden.pass(2).await;
+        let lines = log.take();
+        let [closed] = &lines[..] else {
+            panic!("{lines:#?}");
+        };
+        assert_eq!(closed["reason"], "Withdrawn");
+        assert_eq!(closed["services"], "a/etcd, b/etcd, c/etcd");
+    });
 }
