@@ -139,7 +139,7 @@ format: need-cargo ## Format the code
 
 .PHONY: recordings
 recordings: need-cargo ## Record the requests of scripted runs anew: tests/snapshots/acts
-	INSTA_UPDATE=always $(CARGO) test $(LOCKED) --workspace --no-fail-fast --test it $(or $(ARGS),prober:: health:: weeder::)
+	INSTA_UPDATE=always $(CARGO) test $(LOCKED) --workspace --no-fail-fast --test it $(or $(ARGS),prober:: health::)
 
 .PHONY: crds
 crds: need-cargo ## Generate the files in crds/ from the types

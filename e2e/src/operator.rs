@@ -1,8 +1,11 @@
 //! The operator, as a child process.
 
-use crate::{Kubeconfig, Process, Seed};
+use crate::{
+    Kubeconfig, Process, Seed,
+    wait::{self, Look},
+};
 use anyhow::{Context as _, Result, ensure};
-use std::{fs, net::Ipv4Addr, path::PathBuf};
+use std::{fs, net::Ipv4Addr, path::PathBuf, time::Duration};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -58,6 +61,20 @@ impl Operator {
             process = process.env(key, value);
         }
         Self::run(process)
+    }
+
+    /// Waits for so long at most, though not for an operator that has ended.
+    pub async fn until<T>(
+        &self,
+        limit: Duration,
+        what: &str,
+        mut look: impl AsyncFnMut() -> Result<Look<T>>,
+    ) -> Result<T> {
+        wait::until_within(limit, what, async || match self.process.ensure_running() {
+            Ok(()) => look().await,
+            Err(ended) => Ok(Look::Never(format!("{ended:#}"))),
+        })
+        .await
     }
 
     fn process(seed: &Seed, name: &str, kubeconfig: &Kubeconfig) -> Result<Process> {

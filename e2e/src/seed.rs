@@ -5,9 +5,11 @@ use crate::{
     apiserver::{Site, User},
     apply,
     apply::served,
+    wait::{self, Look, seen},
 };
 use anyhow::{Context as _, Result};
-use kube::Client;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use kube::{Api, Client};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -158,6 +160,26 @@ impl Seed {
     /// What the other replica of the weeder has asked of this seed so far.
     pub fn other_weeder_requests(&self) -> Result<Vec<Request>> {
         self.server.requests_of(OTHER_WEEDER.id)
+    }
+
+    /// The Lease by which the replicas of a Deployment of the manifests, such as `dwd-prober`, elect one of them.
+    pub async fn lease(&self, deployment: &str) -> Result<LeaseSpec> {
+        let leases: Api<Lease> = Api::namespaced(self.client()?, "garden");
+        let lease = leases.get(&format!("{deployment}-leader-election")).await?;
+        lease.spec.context("no spec")
+    }
+
+    /// Whether the replica of this name holds that Lease.
+    pub async fn is_held_by(&self, deployment: &str, replica: &str) -> Result<Look<()>> {
+        let holder = self.lease(deployment).await?.holder_identity;
+        let holder = holder.unwrap_or_default();
+        seen(holder.starts_with(&format!("{replica}_")), holder)
+    }
+
+    /// Waits until it does.
+    pub async fn is_led_by(&self, deployment: &str, replica: &str) -> Result<()> {
+        let what = format!("{replica} to lead");
+        wait::until(&what, async || self.is_held_by(deployment, replica).await).await
     }
 
     /// The stand-in for the Deployment controller.

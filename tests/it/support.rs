@@ -36,8 +36,8 @@ pub use self::{
     stall::{Case, Stalls, not_taken},
     target::{Target, api, check, ended, exit, gone, head, http, names, once, runner, tls},
     world::{
-        INTERVAL, NODES, World, condition, policy, put_cluster, put_kubeconfig, put_secret,
-        put_workload,
+        INTERVAL, NODES, World, condition, degraded, policy, put_cluster, put_kubeconfig,
+        put_secret, put_workload,
     },
 };
 

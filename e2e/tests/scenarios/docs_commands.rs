@@ -3,7 +3,7 @@
 
 use super::{
     Scenario,
-    failover::is_held_by,
+    failover::PROBER,
     prober::COUNTS,
     steps::{ELECTION, KCM, are, becomes, plain, staffed, taken},
 };
@@ -69,7 +69,10 @@ pub(crate) fn all() -> Vec<Scenario> {
 async fn prober(seed: &Seed, name: &str) -> Result<Operator> {
     let rights = seed.operator_kubeconfig()?;
     let operator = Operator::replica(seed, name, "prober", &rights, &ELECTION)?;
-    wait::until("the prober to lead", async || is_held_by(seed, name).await).await?;
+    wait::until("the prober to lead", async || {
+        seed.is_held_by(PROBER, name).await
+    })
+    .await?;
     Ok(operator)
 }
 

@@ -5,17 +5,17 @@ use super::{
     prober::{COUNTS, all_are_restored},
     steps::{ELECTION, answers, are, becomes, counts, staffed, taken},
 };
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use dependency_watchdog::api::Protection;
 use dependency_watchdog_e2e::{
     DEPENDENTS, Env, Operator, Process, Request, Seed, Shoot, free_port,
-    wait::{self, Look, seen},
+    wait::{self, seen},
 };
 use jiff::Timestamp;
-use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use kube::Api;
 use std::sync::Arc;
 
+/// The Deployment whose replicas they are.
+pub(super) const PROBER: &str = "dwd-prober";
 const FIRST: &str = "replica-first";
 const SECOND: &str = "replica-second";
 const LOST: &str = "leadership was lost";
@@ -42,7 +42,7 @@ impl Pair {
         let seed = env.own_seed(name).await?;
         let kubeconfig = seed.operator_kubeconfig()?;
         let first = Operator::replica(&seed, FIRST, "prober", &kubeconfig, &ELECTION)?;
-        leads(&seed, FIRST).await?;
+        seed.is_led_by(PROBER, FIRST).await?;
         let port = free_port()?;
         let endpoints =
             ["metrics", "health"].map(|it| format!("--{it}-bind-addr=127.0.0.1:{port}"));
@@ -93,7 +93,7 @@ async fn e2e_a_leader_that_is_killed_is_followed_and_protection_stays(env: Env) 
     pair.first.process.kill();
     wait::until("the second to lead, all being protected", async || {
         are(&pair.shoot, COUNTS.map(taken)).await?;
-        is_held_by(&pair.seed, SECOND).await
+        pair.seed.is_held_by(PROBER, SECOND).await
     })
     .await?;
     counts(pair.port, "leader 1").await?;
@@ -104,7 +104,7 @@ async fn e2e_a_leader_that_was_frozen_writes_nothing_more(env: Env) -> Result<()
     let pair = Pair::start(&env, "leader-frozen").await?;
     pair.begin_to_protect().await?;
     pair.first.process.pause()?;
-    leads(&pair.seed, SECOND).await?;
+    pair.seed.is_led_by(PROBER, SECOND).await?;
     let replaced = Timestamp::now();
     pair.first.process.resume()?;
     is_lost(&pair.first.process).await?;
@@ -119,27 +119,11 @@ async fn e2e_a_leader_that_was_frozen_writes_nothing_more(env: Env) -> Result<()
     })
     .await?;
     pair.second.process.terminate(wait::LIMIT).await?;
-    leads(&pair.seed, FIRST).await?;
+    pair.seed.is_led_by(PROBER, FIRST).await?;
     pair.shoot.cut_all();
     pair.shoot.is_protected(Protection::Active).await?;
     are(&pair.shoot, COUNTS.map(taken)).await?;
     pair.first.process.ensure_running()
-}
-
-async fn lease(seed: &Seed) -> Result<LeaseSpec> {
-    let leases: Api<Lease> = Api::namespaced(seed.client()?, "garden");
-    let lease = leases.get("dwd-prober-leader-election").await?;
-    lease.spec.context("no spec")
-}
-
-pub(super) async fn is_held_by(seed: &Seed, replica: &str) -> Result<Look<()>> {
-    let holder = lease(seed).await?.holder_identity.unwrap_or_default();
-    seen(holder.starts_with(&format!("{replica}_")), holder)
-}
-
-async fn leads(seed: &Seed, replica: &str) -> Result<()> {
-    let what = format!("{replica} to lead");
-    wait::until(&what, async || is_held_by(seed, replica).await).await
 }
 
 /// Waits until it says that it does not lead any more. It goes on.

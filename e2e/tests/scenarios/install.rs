@@ -18,7 +18,6 @@ use dependency_watchdog_e2e::{
 use k8s_openapi::api::{
     apps::v1::Deployment,
     authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
-    coordination::v1::Lease,
     core::v1::{Container, Pod, PodTemplateSpec},
     rbac::v1::ClusterRole,
 };
@@ -240,15 +239,7 @@ pub(super) async fn template(seed: &Seed, deployment: &str) -> Result<PodTemplat
 
 /// Waits until the pod of this Deployment holds its Lease in the namespace in which it runs.
 async fn leads(seed: &Seed, deployment: &str) -> Result<()> {
-    let leases: Api<Lease> = Api::namespaced(seed.client()?, "garden");
-    let (lease, pod) = (format!("{deployment}-leader-election"), pod_of(deployment));
-    wait::until(&format!("{pod} to lead"), async || {
-        let lease = leases.get(&lease).await?;
-        let holder = lease.spec.and_then(|spec| spec.holder_identity);
-        let holder = holder.unwrap_or_default();
-        seen(holder.starts_with(&format!("{pod}_")), holder)
-    })
-    .await
+    seed.is_led_by(deployment, &pod_of(deployment)).await
 }
 
 /// Waits until the API server refuses the operator's user another image, though it may scale.

@@ -2,7 +2,7 @@
 
 use super::{
     Scenario,
-    failover::is_held_by,
+    failover::PROBER,
     prober::{COUNTS, all_are_restored},
     steps::{ELECTION, are, staffed, taken},
 };
@@ -46,7 +46,7 @@ async fn e2e_a_flood_of_requests_costs_neither_the_lease_nor_the_protection(
     shoot.is_protected(Protection::Active).await?;
     are(&shoot, COUNTS.map(taken)).await?;
     ensure!(
-        matches!(is_held_by(&seed, REPLICA).await?, Look::Met(())),
+        matches!(seed.is_held_by(PROBER, REPLICA).await?, Look::Met(())),
         "the Lease is another's"
     );
     let log = prober.process.log()?;

@@ -2,7 +2,7 @@
 
 use super::{
     Scenario,
-    failover::is_held_by,
+    failover::PROBER,
     prober::{COUNTS, all_are_restored},
     steps::{CA, ELECTION, KCM, MCM, are, becomes, plain, staffed, taken},
 };
@@ -37,7 +37,7 @@ async fn led(env: &Env, name: &str) -> Result<(Arc<Seed>, Operator)> {
         &ELECTION,
     )?;
     wait::until("the operator to lead", async || {
-        is_held_by(&seed, HOLDER).await
+        seed.is_held_by(PROBER, HOLDER).await
     })
     .await?;
     Ok((seed, operator))

@@ -9,12 +9,12 @@ use anyhow::{Context as _, Result, bail, ensure};
 use dependency_watchdog::api::{WeedPolicy, WeedPolicyStatus};
 use dependency_watchdog_e2e::{
     API_SERVER, App, BACK_OFF, ETCD, Env, KCM, Kubeconfig, Operator, Policy, Request, SCHEDULER,
-    Seed, Stack, is_looping,
+    Stack, is_looping,
     wait::{self, Look, seen},
 };
 use futures::future::try_join_all;
 use jiff::Timestamp;
-use k8s_openapi::api::{coordination::v1::Lease, discovery::v1::EndpointSlice};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{Api, ResourceExt as _, api::ListParams};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, time::Duration};
@@ -246,7 +246,7 @@ async fn e2e_weeding_goes_on_with_another_leader_and_another_api_server(env: Env
         Operator::replica(&seed, name, "weeder", kubeconfig, &ELECTION)
     };
     let first = replica("weeder-first", &seed.weeder_kubeconfig()?)?;
-    leads(&seed, "weeder-first").await?;
+    seed.is_led_by("dwd-weeder", "weeder-first").await?;
     let second = replica("weeder-second", &seed.other_weeder_kubeconfig()?)?;
     let stack = workloads.stack("shoot--e2e--weeders").await?;
     open(&stack).await?;
@@ -256,7 +256,7 @@ async fn e2e_weeding_goes_on_with_another_leader_and_another_api_server(env: Env
     first.process.kill();
     stack.crash(&API_SERVER);
     stack.is_looping(&API_SERVER).await?;
-    leads(&seed, "weeder-second").await?;
+    seed.is_led_by("dwd-weeder", "weeder-second").await?;
     let restarted = stack.is_ready(&API_SERVER).await?;
     ensure!(restarted.is_disjoint(&looping), "not replaced");
     let weeded = deleted(seed.other_weeder_requests()?, stack.namespace())?;
@@ -368,18 +368,6 @@ async fn passes(time: Timestamp) -> Result<()> {
     wait::until("a second to pass", async || {
         let now = Timestamp::now();
         seen(now > over, now.to_string())
-    })
-    .await
-}
-
-/// Waits until the replica of this name holds the weeder's Lease.
-async fn leads(seed: &Seed, replica: &str) -> Result<()> {
-    let leases: Api<Lease> = Api::namespaced(seed.client()?, "garden");
-    wait::until(&format!("{replica} to lead"), async || {
-        let lease = leases.get("dwd-weeder-leader-election").await?;
-        let holder = lease.spec.and_then(|spec| spec.holder_identity);
-        let holder = holder.unwrap_or_default();
-        seen(holder.starts_with(&format!("{replica}_")), holder)
     })
     .await
 }

@@ -20,13 +20,16 @@ pub struct Draw {
     what: &'static str,
     seed: u64,
     is_all: bool,
+    /// Whether the first failure is enough.
+    is_first: bool,
     again: Option<String>,
 }
 
 impl Draw {
     /// A draw for one part of the campaign.
     pub fn new(what: &'static str) -> Self {
-        let is_all = env::var("CAMPAIGN").is_ok_and(|it| it == "all");
+        let campaign = env::var("CAMPAIGN").unwrap_or_default();
+        let is_all = campaign == "all";
         let seed =
             env::var("CAMPAIGN_SEED").map(|it| it.parse().expect("CAMPAIGN_SEED is a number"));
         Self {
@@ -39,6 +42,7 @@ impl Draw {
                 }
             }),
             is_all,
+            is_first: campaign == "first",
             again: env::var("CAMPAIGN_AGAIN").ok(),
         }
     }
@@ -68,7 +72,6 @@ impl Draw {
 
 /// Carries out all of these, on all cores. One returns its name and what is broken.
 pub fn all<T: Sync>(draw: &Draw, all: Vec<T>, one: impl Fn(&T) -> (String, Vec<String>) + Sync) {
-    let is_first = env::var("CAMPAIGN").is_ok_and(|it| it == "first");
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
@@ -80,7 +83,7 @@ pub fn all<T: Sync>(draw: &Draw, all: Vec<T>, one: impl Fn(&T) -> (String, Vec<S
                     if !broken.is_empty() {
                         println!("{name}:\n  {}", broken.join("\n  "));
                         failed.lock().unwrap().push(name);
-                        if is_first {
+                        if draw.is_first {
                             next.store(all.len(), Relaxed);
                         }
                     }

@@ -12,12 +12,12 @@ use crate::support::{
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
-use tracing::{Level, subscriber::DefaultGuard};
+use tracing::Level;
 
 const TOKEN: &str = "recognisable-token-4711";
 const KEY: &str = "recognisable-key-0815";
 
-/// The lines that are logged on this thread.
+/// The lines that are logged.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -33,16 +33,17 @@ impl io::Write for Log {
 }
 
 impl Log {
-    fn begin(level: Level) -> (Self, DefaultGuard) {
+    /// Takes the lines of this process.
+    fn begin(level: Level) -> Self {
         let log = Self::default();
         let lines = log.clone();
-        let subscriber = tracing_subscriber::fmt()
+        tracing_subscriber::fmt()
             .json()
             .flatten_event(true)
             .with_env_filter(format!("dependency_watchdog={level}"))
             .with_writer(move || lines.clone())
-            .finish();
-        (log, tracing::subscriber::set_default(subscriber))
+            .init();
+        log
     }
 
     fn text(&self) -> String {
@@ -75,7 +76,7 @@ fn with_reason<'a>(lines: &'a [Value], reason: &str) -> Vec<&'a Value> {
 #[test]
 fn each_transition_is_one_line_with_its_evidence() {
     logged(async {
-        let (log, _guard) = Log::begin(Level::INFO);
+        let log = Log::begin(Level::INFO);
         let world = World::running(&["a", "b"]).await;
         world.reason("a", "Healthy").await;
         world.reason("b", "Healthy").await;
@@ -148,7 +149,7 @@ fn each_transition_is_one_line_with_its_evidence() {
 #[test]
 fn no_secret_is_logged() {
     logged(async {
-        let (log, _guard) = Log::begin(Level::TRACE);
+        let log = Log::begin(Level::TRACE);
         let mut world = World::new(&["a"]).await;
         let good = world.shoot("a").kubeconfig_with(TOKEN);
         let put = |world: &World, text: &[u8]| put_kubeconfig(&world.seed, "a", text);
@@ -212,7 +213,7 @@ fn no_secret_is_logged() {
 #[test]
 fn the_weeder_says_what_it_does_and_why() {
     logged(async {
-        let (log, _guard) = Log::begin(Level::INFO);
+        let log = Log::begin(Level::INFO);
         let mut garden = Garden::new(&["a", "b", "c"]);
         garden.seed.put(&weed_policy("p", "etcd", "api"));
         for namespace in ["a", "b"] {

@@ -3,9 +3,7 @@
 
 use std::time::Duration;
 
-use crate::support::{
-    Call, Failure, INTERVAL, LONG, Seed, World, change_policy, condition, info, run,
-};
+use crate::support::{Call, Failure, INTERVAL, LONG, Seed, World, change_policy, info, run};
 use serde_json::{Value, json};
 
 /// Longer than a right stays missing in the status that has been granted.
@@ -16,16 +14,7 @@ const AGAIN: Duration = Duration::from_secs(16 * 60);
 /// Reason and message of `Degraded` of the policy.
 fn degraded(world: &World) -> (String, String) {
     let policy = world.seed.get("probepolicies", "", "p").unwrap();
-    let degraded = condition(&policy["status"], "Degraded");
-    let text = |field: &str| degraded[field].as_str().unwrap().to_owned();
-    (text("reason"), text("message"))
-}
-
-/// The reasons of the events that tell of rights, in order.
-fn told(world: &World) -> Vec<String> {
-    let events = world.seed.events().into_iter();
-    let reasons = events.map(|it| it.body["reason"].as_str().unwrap_or_default().to_owned());
-    reasons.filter(|it| it.starts_with("Rights")).collect()
+    crate::support::degraded(&policy["status"])
 }
 
 /// How often a right was asked for.
@@ -158,7 +147,7 @@ fn what_is_missing_is_told_on_the_policy() {
             if let Some(missing) = case.missing {
                 let missing = format!("exec-checks, do: {missing}");
                 assert!(message.ends_with(&missing), "{index}: {message}");
-                assert_eq!(told(&world), ["RightsMissing"], "{index}");
+                assert_eq!(world.seed.told_of_rights(), ["RightsMissing"], "{index}");
             }
         });
     }
@@ -186,7 +175,10 @@ async fn it_is_asked_again_now_and_then() {
     world.seed.deny(|_| false);
     world.clock.pass(SOON).await;
     assert_eq!(degraded(&world).0, "AsExpected");
-    assert_eq!(told(&world), ["RightsMissing", "RightsSuffice"]);
+    assert_eq!(
+        world.seed.told_of_rights(),
+        ["RightsMissing", "RightsSuffice"]
+    );
 }
 
 #[test]
@@ -211,7 +203,11 @@ fn what_cannot_be_asked_is_no_alarm_and_no_relief() {
             fail_reviews(&seed, failure);
             world.clock.pass(SOON).await;
             assert_eq!(degraded(&world).0, "RightsMissing", "{failure:?}");
-            assert_eq!(told(&world), ["RightsMissing"], "{failure:?}");
+            assert_eq!(
+                world.seed.told_of_rights(),
+                ["RightsMissing"],
+                "{failure:?}"
+            );
         });
     }
 }

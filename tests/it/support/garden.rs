@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{Activity, Call, Clock, Seed};
+use super::{Activity, Call, Clock, Seed, degraded};
 
 /// All of it.
 pub struct Garden {
@@ -100,6 +100,11 @@ impl Garden {
     pub fn status(&self) -> Value {
         let policy = self.seed.get("weedpolicies", "", "p");
         policy.map_or(Value::Null, |policy| policy["status"].clone())
+    }
+
+    /// Reason and message of `Degraded` of the policy `p`.
+    pub fn degraded(&self) -> (String, String) {
+        degraded(&self.status())
     }
 
     /// Waits for such a status of the policy `p`.

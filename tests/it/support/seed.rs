@@ -497,6 +497,13 @@ impl Seed {
         calls
     }
 
+    /// The reasons of the events that tell of rights, in order.
+    pub fn told_of_rights(&self) -> Vec<String> {
+        let events = self.events().into_iter();
+        let reasons = events.map(|it| it.body["reason"].as_str().unwrap_or_default().to_owned());
+        reasons.filter(|it| it.starts_with("Rights")).collect()
+    }
+
     /// The requests so far that are no watches, in brief.
     pub fn briefs(&self) -> Vec<String> {
         self.calls().iter().map(Call::brief).collect()

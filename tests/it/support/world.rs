@@ -242,6 +242,13 @@ pub fn condition<'a>(status: &'a Value, kind: &str) -> &'a Value {
     conditions.iter().find(|it| it["type"] == kind).unwrap()
 }
 
+/// Reason and message of `Degraded` of a status.
+pub fn degraded(status: &Value) -> (String, String) {
+    let degraded = condition(status, "Degraded");
+    let text = |field: &str| degraded[field].as_str().unwrap().to_owned();
+    (text("reason"), text("message"))
+}
+
 /// The Cluster, its Secret, Machines and Deployments.
 pub fn put_cluster(seed: &Seed, name: &str, kubeconfig: &[u8]) {
     put_kubeconfig(seed, name, kubeconfig);

@@ -18,14 +18,6 @@ fn reads_pods(call: &Call) -> bool {
     call.method == "GET" && call.resource == "pods"
 }
 
-/// The condition `Degraded` of the policy.
-fn degraded(garden: &Garden) -> (String, String) {
-    let status = garden.status();
-    let degraded = condition(&status, "Degraded");
-    let text = |field: &str| degraded[field].as_str().unwrap().to_owned();
-    (text("reason"), text("message"))
-}
-
 #[tokio::test]
 async fn a_successor_of_the_same_name_is_kept() {
     let garden = Garden::recovered().await;
@@ -55,9 +47,9 @@ fn a_refused_deletion_is_told_and_tried_again() {
             garden.seed.fail(failure, ALWAYS, is_deletion);
             put_pod(&garden.seed, "a", "api-1", "api", true);
             put_pod(&garden.seed, "a", "api-2", "api", false);
-            let refused = || (degraded(&garden).0 == "DeletionRefused").then_some(());
+            let refused = || (garden.degraded().0 == "DeletionRefused").then_some(());
             garden.clock.until("it is told", refused).await;
-            let message = degraded(&garden).1;
+            let message = garden.degraded().1;
             assert!(message.contains("api-1"), "{failure:?}: {message}");
             garden.pass(5).await;
             assert_eq!(garden.told("DeletionRefused").len(), 1, "{failure:?}");
@@ -67,7 +59,7 @@ fn a_refused_deletion_is_told_and_tried_again() {
             garden.seed.change("pods", "a", "api-2", looping);
             garden.gone("api-2").await;
             garden.gone("api-1").await;
-            let healed = || (degraded(&garden).0 == "AsExpected").then_some(());
+            let healed = || (garden.degraded().0 == "AsExpected").then_some(());
             garden.clock.until("it is well again", healed).await;
         });
     }
@@ -119,7 +111,7 @@ fn pods_that_cannot_be_watched_are_told() {
             let garden = Garden::unready().await;
             garden.seed.fail(failure, ALWAYS, reads_pods);
             put_slice(&garden.seed, "a", "etcd", true);
-            let told = || (degraded(&garden).0 == "PodsUnwatched").then_some(());
+            let told = || (garden.degraded().0 == "PodsUnwatched").then_some(());
             garden.clock.until("it is told", told).await;
             assert!(garden.pod_reads().len() < 20, "{failure:?}");
             let checks = garden.instruments.common.checks.results();
@@ -179,7 +171,7 @@ fn a_weeder_that_is_blind_from_its_start_says_so() {
                     .status_where(&what, |it| ready(it, "Listing", "False"))
                     .await;
                 // What it lacks besides is told as well.
-                let lacks = || (degraded(&garden).0 == "RightsMissing").then_some(());
+                let lacks = || (garden.degraded().0 == "RightsMissing").then_some(());
                 garden.clock.until(&what, lacks).await;
                 if matches!(failure, Failure::Hang) {
                     return;

@@ -1,26 +1,11 @@
 //! Rights to pods that a recovery calls for, asked for ahead on a scripted seed: what is told, of
 //! what, and when.
 
-use crate::support::{Garden, condition, put_slice, run, weed_policy};
+use crate::support::{Garden, put_slice, run, weed_policy};
 use serde_json::Value;
 
 /// Longer than a policy's status waits to be written, in seconds.
 const WRITTEN: u64 = 10;
-
-/// Reason and message of `Degraded` of the policy.
-fn degraded(garden: &Garden) -> (String, String) {
-    let status = garden.status();
-    let degraded = condition(&status, "Degraded");
-    let text = |field: &str| degraded[field].as_str().unwrap().to_owned();
-    (text("reason"), text("message"))
-}
-
-/// The reasons of the events that tell of rights, in order.
-fn told(garden: &Garden) -> Vec<String> {
-    let events = garden.seed.events().into_iter();
-    let reasons = events.map(|it| it.body["reason"].as_str().unwrap_or_default().to_owned());
-    reasons.filter(|it| it.starts_with("Rights")).collect()
-}
 
 /// A weeder that may not do this from its start on, with a policy whose service is not ready.
 async fn without(denied: fn(&Value) -> bool) -> Garden {
@@ -56,17 +41,17 @@ fn what_is_missing_is_told_on_the_policy() {
     for (index, (denied, missing)) in cases.into_iter().enumerate() {
         run(async {
             let garden = without(denied).await;
-            let (reason, message) = degraded(&garden);
+            let (reason, message) = garden.degraded();
             match missing {
                 Some(missing) => {
                     assert_eq!(reason, "RightsMissing", "{index}: {message}");
                     let end = format!("as manifests/weeder/rbac.yaml does: {missing}");
                     assert!(message.ends_with(&end), "{index}: {message}");
-                    assert_eq!(told(&garden), ["RightsMissing"], "{index}");
+                    assert_eq!(garden.seed.told_of_rights(), ["RightsMissing"], "{index}");
                 }
                 None => {
                     assert_eq!(reason, "AsExpected", "{index}: {message}");
-                    assert!(told(&garden).is_empty(), "{index}");
+                    assert!(garden.seed.told_of_rights().is_empty(), "{index}");
                 }
             }
         });

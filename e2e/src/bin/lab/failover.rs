@@ -4,19 +4,18 @@
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog::api::Protection;
 use dependency_watchdog_e2e::{
-    DEPENDENTS, Env, Operator, Request, Seed, Shoot,
+    DEPENDENTS, Env, Operator, Request, Shoot,
     wait::{self, seen},
 };
 use futures::future::try_join_all;
 use jiff::Timestamp;
-use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use kube::Api;
 use serde_json::json;
 use std::{ops::RangeInclusive, path::Path, time::Duration};
 
 /// Seconds from the cut of a shoot's nodes to the end of the leader, each in a shoot of its own. After more
 /// than these the leader may already have acted.
 const AGES: RangeInclusive<u64> = 0..=16;
+const PROBER: &str = "dwd-prober";
 const GRACE: Duration = Duration::from_secs(40);
 
 /// With leases, a grace and an election as they are by default.
@@ -32,7 +31,7 @@ pub(crate) async fn run(root: &Path) -> Result<()> {
     let shoots = shoots.map(|age| shoot(&format!("left-{age}")).beside(&host).into_future());
     let shoots = try_join_all(shoots).await?;
     let first = Operator::replica(&seed, "first", "prober", &seed.operator_kubeconfig()?, &[])?;
-    leads(&seed, "first").await?;
+    seed.is_led_by(PROBER, "first").await?;
     let _second = Operator::replica(&seed, "second", "prober", &seed.other_kubeconfig()?, &[])?;
     let policy = host.policy()?.named("left");
     let policy = policy.with(&json!({
@@ -62,8 +61,9 @@ pub(crate) async fn run(root: &Path) -> Result<()> {
     }
     let killed = Timestamp::now();
     first.process.kill();
-    leads(&seed, "second").await?;
-    let began = lease(&seed).await?.acquire_time.context("not acquired")?.0;
+    seed.is_led_by(PROBER, "second").await?;
+    let began = seed.lease(PROBER).await?.acquire_time;
+    let began = began.context("not acquired")?.0;
     let led = began.duration_since(killed).as_secs_f64();
     println!("killed, and led by another {led:.1} s later");
     for (shoot, age) in shoots.iter().zip(AGES.rev()) {
@@ -81,18 +81,4 @@ pub(crate) async fn run(root: &Path) -> Result<()> {
         "the first has acted: nothing was tried, {written:?}"
     );
     Ok(())
-}
-
-async fn lease(seed: &Seed) -> Result<LeaseSpec> {
-    let leases: Api<Lease> = Api::namespaced(seed.client()?, "garden");
-    let lease = leases.get("dwd-prober-leader-election").await?;
-    lease.spec.context("no spec")
-}
-
-async fn leads(seed: &Seed, replica: &str) -> Result<()> {
-    wait::until(&format!("{replica} to lead"), async || {
-        let holder = lease(seed).await?.holder_identity.unwrap_or_default();
-        seen(holder.starts_with(&format!("{replica}_")), holder)
-    })
-    .await
 }

@@ -335,7 +335,7 @@ const UNREADABLE: PolicyHold = PolicyHold {
     ..SUSPENDED
 };
 
-/// Whatever is amiss with a policy or its clusters, each condition says why.
+/// The conditions with a message, for each state of a policy and its clusters.
 #[test]
 fn findings() {
     let held = |hold: PolicyHold| PolicyReport { hold, ..policy(2) };

@@ -118,7 +118,7 @@ fn seen(verdict: Verdict, change: impl FnOnce(&mut Assessment)) -> ClusterReport
     report(Finding::Judged(verdict, Box::new(seen)))
 }
 
-/// What a status says: its reason and message, then its conditions, with what the message does not say.
+/// Renders a status: reason and message, then each condition, with its own message where that differs.
 fn told(report: &ClusterReport) -> String {
     let status = written(report);
     let message = status.message.unwrap();
@@ -136,7 +136,7 @@ fn told(report: &ClusterReport) -> String {
     )
 }
 
-/// Whatever is found, the status says why, and each condition holds or does not.
+/// The reason, message and conditions of the status, for each finding.
 #[test]
 fn findings() {
     let healthy = || judged_as(Verdict::Healthy, 5, 0);
@@ -183,7 +183,7 @@ fn findings() {
             let_go: Some(skipped("LiveMigrating").finding),
             ..active(unread())
         },
-        // Nobody would look, if it were green.
+        // A person has to look: nothing restores its dependents.
         active(skipped("Hibernated")),
         active(skipped("Suspended")),
         ClusterReport {

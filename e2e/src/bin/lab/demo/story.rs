@@ -13,7 +13,7 @@ use dependency_watchdog::{
 };
 use dependency_watchdog_e2e::{
     DEPENDENTS, Env, Operator, Seed, Shoot, Watching,
-    wait::{self, Look, seen},
+    wait::{Look, seen},
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Node};
@@ -356,18 +356,8 @@ impl Stage {
     }
 
     /// Waits, though not for an operator that has ended.
-    async fn until<T>(
-        &self,
-        what: &str,
-        mut look: impl AsyncFnMut() -> Result<Look<T>>,
-    ) -> Result<T> {
-        wait::until_within(LIMIT, what, async || {
-            match self.operator.process.ensure_running() {
-                Ok(()) => look().await,
-                Err(ended) => Ok(Look::Never(format!("{ended:#}"))),
-            }
-        })
-        .await
+    async fn until<T>(&self, what: &str, look: impl AsyncFnMut() -> Result<Look<T>>) -> Result<T> {
+        self.operator.until(LIMIT, what, look).await
     }
 
     /// Waits until the operator reports something of this kind of the cluster.

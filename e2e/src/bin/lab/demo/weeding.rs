@@ -207,17 +207,7 @@ impl Stage {
     }
 
     /// Waits, though not for a weeder that has ended.
-    async fn until<T>(
-        &self,
-        what: &str,
-        mut look: impl AsyncFnMut() -> Result<Look<T>>,
-    ) -> Result<T> {
-        wait::until_within(LIMIT, what, async || {
-            match self.weeder.process.ensure_running() {
-                Ok(()) => look().await,
-                Err(ended) => Ok(Look::Never(format!("{ended:#}"))),
-            }
-        })
-        .await
+    async fn until<T>(&self, what: &str, look: impl AsyncFnMut() -> Result<Look<T>>) -> Result<T> {
+        self.weeder.until(LIMIT, what, look).await
     }
 }
