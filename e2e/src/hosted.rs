@@ -252,32 +252,3 @@ impl Embedded {
         )
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use dependency_watchdog::gardener::{Cluster, Machine};
-
-    #[test]
-    fn a_cluster_is_as_large_as_a_real_one_and_probed() {
-        let body = Embedded::new().cluster(7, &namespace(7));
-        assert!((90_000..130_000).contains(&body.len()), "{}", body.len());
-        let cluster: Cluster = serde_json::from_str(&body).unwrap();
-        assert_eq!(
-            cluster.metadata.name.as_deref(),
-            Some("shoot--bench--s0007")
-        );
-        let shoot = cluster.shoot.unwrap();
-        assert_eq!(shoot.workers[0].name, "worker");
-        assert_eq!(
-            shoot.last_operation.unwrap().to_string(),
-            "Reconcile Succeeded"
-        );
-    }
-
-    #[test]
-    fn a_machine_is_that_of_its_node() {
-        let machine: Machine = serde_json::from_value(machine("n1")).unwrap();
-        assert_eq!((machine.node(), &machine.phase), (Some("n1"), &None));
-    }
-}

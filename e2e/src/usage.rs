@@ -103,37 +103,3 @@ fn parse_memory(status: &str) -> Result<Memory> {
         peak: field("VmHWM:")?,
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_times_of_a_process_stand_behind_its_name() {
-        let stat = "7 (a ) b) S 1 2 3 4 5 6 7 8 9 10 300 40 0 0 20 0 1 0 5\n";
-        assert_eq!(ticks_of_process(stat).unwrap(), 340);
-        assert!(ticks_of_process("7 (a) S 1").is_ok_and(|ticks| ticks == 0));
-        assert!(ticks_of_process("").is_err());
-        assert!(computed(std::process::id()).is_ok());
-    }
-
-    #[test]
-    fn a_machine_that_waits_is_not_busy() {
-        let stat = "cpu  1 2 3 400 500 6 7 8 0 0\ncpu0 1 2 3\n";
-        assert_eq!(busy(stat).unwrap(), duration(19));
-        assert!(busy("intr 5").is_err());
-    }
-
-    #[test]
-    fn memory_is_given_in_kib() {
-        let status = "VmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\nRssAnon:\t     512 kB\n";
-        let expected = Memory {
-            resident: 1024 * 1024,
-            anonymous: 512 * 1024,
-            peak: 2048 * 1024,
-        };
-        assert_eq!(parse_memory(status).unwrap(), expected);
-        assert!(parse_memory("VmRSS:\t1 kB\n").is_err());
-        assert!(memory(std::process::id()).unwrap().peak > 0);
-    }
-}

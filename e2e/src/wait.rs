@@ -108,40 +108,6 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn until_says_what_it_saw_last() {
-        let error = until("spring", async || seen(false, "winter"))
-            .await
-            .unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "waited 180s in vain for spring; seen last: winter"
-        );
-        let error = until("spring", async || -> Result<Look<()>> { bail!("fog") }).await;
-        assert!(error.unwrap_err().to_string().ends_with("seen last: fog"));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn until_does_not_wait_for_what_never_comes() {
-        let start = Instant::now();
-        let look = async || -> Result<Look<()>> { Ok(Look::Never("it has ended".into())) };
-        let error = until("an answer", look).await.unwrap_err();
-        assert!(
-            start.elapsed() < POLL && error.to_string().ends_with("it has ended"),
-            "{error}"
-        );
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn until_gives_up_on_a_look_that_never_ends() {
-        let look = async || -> Result<Look<()>> { std::future::pending().await };
-        let error = until("an answer", look).await.unwrap_err();
-        assert!(
-            error.to_string().contains("the first look did not end"),
-            "{error}"
-        );
-    }
-
-    #[tokio::test(start_paused = true)]
     async fn holds_looks_to_the_end_and_fails_at_once() {
         let start = Instant::now();
         holds(LIMIT, "peace", async || seen(true, ""))

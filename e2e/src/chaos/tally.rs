@@ -139,40 +139,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tally_counts_by_kind() {
-        let mut tally = Tally::default();
-        let point = |text: &str| text.parse::<Point>().unwrap();
-        let seconds = Duration::from_secs;
-        let one = |text: &str| vec![text.to_owned()];
-        tally.add(point("hang@a#1"), seconds(5), Vec::new(), Vec::new());
-        tally.add(point("hang@b#1"), seconds(7), one("b#1"), Vec::new());
-        let down = "deployments/b:down#1";
-        let at_down = point(&format!("conflict@{down}"));
-        tally.add(at_down.clone(), seconds(3), one(down), Vec::new());
-        let both = point("hang@c#1+lost@d#1");
-        tally.add(both.clone(), seconds(1), Vec::new(), one("a count"));
-        assert_eq!((tally.runs, tally.tried(), tally.kinds()), (4, 5, 3));
-        assert_eq!(tally.reached(), 3);
-        assert_eq!(tally.failures, [(both, one("a count"))]);
-        let unreached = [
-            (point("hang@b#1"), "b#1".to_owned()),
-            (at_down.clone(), down.to_owned()),
-        ];
-        assert_eq!(tally.unreached, unreached);
-        let missed = tally.ensure_dependents_reached().unwrap_err().to_string();
-        let expected = format!("nothing is known of them: {down} of {at_down}");
-        assert!(missed.ends_with(&expected), "{missed}");
-        let table = tally.to_string();
-        for row in [
-            "| conflict | 1 | 0 | 0 | 0 | - | - |",
-            "| hang | 3 | 2 | 1 | 1 | 5.0 s | 5.0 s |",
-            "| lost | 1 | 1 | 0 | 1 | - | - |",
-            "| all | 5 | 3 | 1 | 2 | 5.0 s | 5.0 s |",
-        ] {
-            assert!(table.contains(row), "{row} not in\n{table}");
-        }
-    }
-    #[test]
     fn faults_at_dependents_have_to_be_tried_and_to_happen() {
         let (down, status) = ("etcds/a:down#1", "clusterhealths:create#1");
         let happens = |points: &[(&str, bool)]| {

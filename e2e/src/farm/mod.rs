@@ -133,63 +133,14 @@ mod tests {
     use dependency_watchdog::{
         prober::plan::{IGNORE, MARK, RECORD},
         runtime::seed::FIELD_MANAGER,
-        shoot::{Consistency, Dial, LeaseList, Node, Shoot, Wire, parse},
+        shoot::{Consistency, Dial, Shoot, Wire, parse},
     };
     use fake::{
-        farm::{Answer, Read, Renewal, by_name},
+        farm::{Answer, Read},
         oracle,
     };
 
     const START: Micros = 1_800_000_000_250_000;
-
-    fn body(server: &Server, path: &str) -> Vec<u8> {
-        let head = format!("GET {path} HTTP/1.1\r\nauthorization: Bearer {TOKEN}\r\n\r\n");
-        let (code, body) = server.body(&head, 0, START);
-        assert_eq!(code, 200);
-        body.bytes
-    }
-
-    #[test]
-    fn leases_are_as_large_as_real_ones_and_tell_their_renewals() {
-        let kubelets = Kubelets::new(12, 100, Duration::from_secs(10), START);
-        let renewals: Vec<Renewal> = kubelets.renewals(START).flatten().collect();
-        let server = Server::new(12, 100, 40, kubelets.clone(), now);
-        let path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
-        let body = body(&server, path);
-        let each = body.len() / 100;
-        assert!((800..900).contains(&each), "{each} bytes a lease");
-        let list = LeaseList::decode(&body).unwrap();
-        assert_eq!(list.resource_version, kubelets.revision(START));
-        assert_eq!(list.leases.len(), 100);
-        for (lease, node) in list.leases.iter().zip(by_name(100)) {
-            let renewal = renewals[node];
-            assert_eq!(*lease.name, node_name(12, node));
-            assert_eq!(lease.duration_seconds, Some(40));
-            assert_eq!(lease.stamp, Some(renewal.written / 1_000_000));
-            assert_eq!(lease.renew_time.unwrap().as_micros(), renewal.renew_time);
-            assert!(lease.resource_version <= list.resource_version);
-        }
-    }
-
-    #[test]
-    fn nodes_are_as_large_as_real_ones_and_in_their_zones() {
-        let kubelets = Kubelets::new(3, 4, Duration::from_secs(10), START);
-        let body = body(&Server::new(3, 4, 40, kubelets, now), "/api/v1/nodes");
-        let each = body.len() / 4;
-        assert!((15_000..20_000).contains(&each), "{each} bytes a node");
-        let nodes = Node::decode_list(&body).unwrap();
-        assert_eq!(nodes.len(), 4);
-        for (node, place) in nodes.iter().zip(by_name(4)) {
-            assert_eq!(*node.name, node_name(3, place));
-            assert_eq!(node.worker_pool.as_deref(), Some("worker"));
-            assert_eq!(
-                node.zone.as_deref(),
-                Some(["eu-west-1a", "eu-west-1b", "eu-west-1c"][place % 3])
-            );
-            assert_eq!(node.true_conditions, ["Ready"]);
-            assert!(!node.not_managed_by_mcm && !node.in_place_update);
-        }
-    }
 
     #[test]
     fn the_oracle_knows_the_operators_names() {

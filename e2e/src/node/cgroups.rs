@@ -207,34 +207,3 @@ fn remove_tree(directory: &Path) -> std::io::Result<()> {
     }
     fs::remove_dir(directory)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const FIRST: &str = "30 23 0:26 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct
-31 23 0:27 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset
-32 23 0:28 / /sys/fs/cgroup/rest rw - cgroup cgroup rw,devices,freezer,memory,pids
-33 23 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw
-34 23 0:30 / /proc rw - proc proc rw";
-
-    #[test]
-    fn hierarchies_are_found() {
-        let both = Cgroups::among(FIRST, "r").unwrap();
-        assert_eq!((both.hierarchies.len(), both.unified), (3, false));
-        assert_eq!(both.beside, [PathBuf::from("/sys/fs/cgroup/unified")]);
-        let second = "33 23 0:29 / /sys/fs/cgroup rw shared:9 - cgroup2 cgroup2 rw";
-        let second = Cgroups::among(second, "r").unwrap();
-        assert_eq!(second.hierarchies, [PathBuf::from("/sys/fs/cgroup")]);
-        assert!(second.unified);
-        assert_eq!(second.root_of("n"), "/dependency-watchdog-node/r/n");
-    }
-
-    #[test]
-    fn what_a_kubelet_would_miss_is_named() {
-        let error = Cgroups::among(&FIRST.replace(",pids", ""), "r").unwrap_err();
-        assert!(error.to_string().contains("lack pids"), "{error}");
-        let error = Cgroups::among("", "r").unwrap_err();
-        assert!(error.to_string().contains("none is mounted"), "{error}");
-    }
-}

@@ -158,66 +158,6 @@ fn is_static(program: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anyhow::anyhow;
-
-    fn fit() -> Machine {
-        Machine {
-            is_root: true,
-            is_allowed: true,
-            absent: Vec::new(),
-            namespaces: Ok(()),
-            cgroups: Ok(()),
-        }
-    }
-
-    #[test]
-    fn what_is_missing_is_named() {
-        assert_eq!(fit().missing(), None);
-        let without = |change: fn(&mut Machine)| {
-            let mut machine = fit();
-            change(&mut machine);
-            machine.missing().unwrap()
-        };
-        for (expected, message) in [
-            ("need root", without(|it| it.is_root = false)),
-            ("NODE_ON_HOST=1", without(|it| it.is_allowed = false)),
-            (
-                "runc, ip, ss missing: on Debian, apt-get install runc iproute2",
-                without(|it| {
-                    it.absent = vec![("runc", "runc"), ("ip", "iproute2"), ("ss", "iproute2")];
-                }),
-            ),
-            (
-                "no namespaces",
-                without(|it| it.namespaces = Err(anyhow!("no namespaces: not permitted"))),
-            ),
-            (
-                "no cgroups",
-                without(|it| it.cgroups = Err(anyhow!("no cgroups: none is mounted"))),
-            ),
-        ] {
-            assert!(message.contains(expected), "{message}");
-        }
-    }
-
-    #[test]
-    fn each_program_has_its_package() {
-        let there = |it: &str| Some(PathBuf::from(it));
-        let absent_without =
-            |name: &str| absent(|it| there(it).filter(|_| it != name), |_| true, true);
-        for (program, package) in PROGRAMS {
-            assert_eq!(absent_without(program), [(program, package)]);
-        }
-        assert_eq!(absent(there, |_| true, true), []);
-        let [(_, package)] = absent(there, |_| false, true)[..] else {
-            panic!("a busybox with a loader is no use");
-        };
-        assert_eq!(package, "busybox-static");
-        let [(_, package)] = absent(there, |_| true, false)[..] else {
-            panic!("pods need a network");
-        };
-        assert_eq!(package, "containernetworking-plugins");
-    }
 
     #[test]
     fn a_host_is_used_only_when_told() {
@@ -234,15 +174,5 @@ mod tests {
                 "{on_host:?} {disposable}"
             );
         }
-    }
-
-    #[test]
-    fn a_program_with_a_loader_is_not_static() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("program");
-        fs::write(&path, b"\x7fELF..../lib64/ld-linux-x86-64.so.2").unwrap();
-        assert!(!is_static(&path));
-        fs::write(&path, b"\x7fELF....").unwrap();
-        assert!(is_static(&path));
     }
 }

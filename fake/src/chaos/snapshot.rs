@@ -107,31 +107,3 @@ fn differ(path: &str, expected: &Value, found: &Value, all: &mut Vec<String>) {
         (left, right) => all.push(format!("{path} is {right}, not {left}")),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn differences_are_told_by_their_path() {
-        let expected = json!({"a": {"b": 1, "c": [1]}, "d": null});
-        assert!(differences(&expected, &expected).is_empty());
-        let found = json!({"a": {"b": 2, "c": [1, 2]}, "e": true});
-        assert_eq!(
-            differences(&expected, &found),
-            [
-                "/a/b is 2, not 1",
-                "/a/c is [1,2], not [1]",
-                "/e is true, not null",
-            ]
-        );
-    }
-
-    #[test]
-    fn conditions_are_kept_without_their_times() {
-        let status = json!({"conditions": [
-            {"type": "Ready", "status": "True", "reason": "Healthy", "lastTransitionTime": "now"},
-        ]});
-        assert_eq!(conditions(&status), json!({"Ready": "True Healthy"}));
-    }
-}

@@ -30,18 +30,3 @@ fn format(form: &str, moment: Micros) -> String {
     let moment = Timestamp::from_microsecond(moment).unwrap_or(Timestamp::MAX);
     moment.strftime(form).to_string()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_moment_is_written_as_api_servers_do() {
-        let moment: Timestamp = "2026-11-20T17:05:01.020304Z".parse().unwrap();
-        let moment = moment.as_microsecond();
-        assert_eq!(micro_time(moment), "2026-11-20T17:05:01.020304Z");
-        assert_eq!(stamp(moment + 900_000), "2026-11-20T17:05:01Z");
-        assert_eq!(http_date(moment), "Fri, 20 Nov 2026 17:05:01 GMT");
-        assert_eq!(micro_time(moment - 20_304), "2026-11-20T17:05:01.000000Z");
-    }
-}

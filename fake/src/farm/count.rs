@@ -113,24 +113,3 @@ impl Count {
         self.cached + self.consistent + self.nodes + self.version + self.ready + self.refused
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_difference_holds_what_came_between() {
-        let counters = Counters::default();
-        counters.leases(true, 1);
-        counters.sent.fetch_add(10, Ordering::Relaxed);
-        let before = counters.read();
-        counters.leases(false, 2);
-        counters.leases(true, 3);
-        counters.nodes.fetch_add(1, Ordering::Relaxed);
-        counters.sent.fetch_add(5, Ordering::Relaxed);
-        let difference = counters.read().since(&before);
-        assert_eq!((difference.cached, difference.consistent), (1, 1));
-        assert_eq!((difference.requests(), difference.sent), (3, 5));
-        assert_eq!(difference.asked, [2, 3]);
-    }
-}

@@ -44,29 +44,3 @@ impl Body {
         chunks
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sizes(length: usize, writes: &[usize]) -> Vec<usize> {
-        let body = Body {
-            writes: writes.to_vec(),
-            ..Body::new("", vec![0; length])
-        };
-        body.chunks().iter().map(|chunk| chunk.len()).collect()
-    }
-
-    #[test]
-    fn what_is_small_is_gathered_and_what_is_large_is_not() {
-        assert_eq!(sizes(2048, &[]), [0; 0]);
-        assert_eq!(sizes(2049, &[]), [2049]);
-        assert_eq!(sizes(5000, &[1000, 2000, 3000, 4000]), [2048, 2048, 904]);
-        // As seen of a server: a head, a Node of 3,000 bytes, a comma, one of 15,000, and so on.
-        let writes = [100, 3100, 3101, 18_101, 18_102, 33_102];
-        assert_eq!(
-            sizes(33_104, &writes),
-            [2048, 2048, 14_005, 2048, 12_953, 2]
-        );
-    }
-}

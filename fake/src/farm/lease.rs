@@ -166,26 +166,3 @@ impl LeaseOf {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Duration;
-
-    const START: Micros = 1_800_000_000_250_000;
-
-    #[test]
-    fn both_encodings_say_the_same() {
-        let kubelets = Kubelets::new(12, 100, Duration::from_secs(10), START);
-        for is_stamping in [true, false] {
-            let of = |encoding| leases(encoding, 12, &kubelets, 40, is_stamping, START);
-            let json = of(Encoding::Json).bytes;
-            let expected = wire::from_json::<wire::Lease>(&json);
-            let message = of(Encoding::Protobuf);
-            assert_eq!(message.bytes, expected.bytes);
-            assert_eq!(message.writes, expected.writes);
-            let has_stamps = String::from_utf8_lossy(&json).contains("managedFields");
-            assert_eq!(has_stamps, is_stamping);
-        }
-    }
-}

@@ -23,17 +23,3 @@ pub fn by_name(nodes: usize) -> impl Iterator<Item = usize> {
 pub(super) fn uid(kind: u16, shoot: usize, node: usize) -> String {
     format!("{shoot:08x}-{kind:04x}-4000-8000-{node:012x}")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_node_comes_once_and_in_the_order_of_its_name() {
-        for nodes in [0, 1, 2, 3, 100, 500] {
-            let names: Vec<String> = by_name(nodes).map(|node| node_name(7, node)).collect();
-            assert_eq!(names.len(), nodes);
-            assert!(names.is_sorted_by(|one, other| one < other), "{names:?}");
-        }
-    }
-}

@@ -220,39 +220,3 @@ fn node() -> Value {
         },
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn both_encodings_say_the_same() {
-        // The last node has a number of as many digits as any.
-        let terminating = json!({
-            "metadata": {
-                "deletionTimestamp": "2026-01-01T00:00:00Z",
-                "finalizers": ["a/b"],
-                "labels": {"worker.gardener.cloud/pool": "other"},
-            },
-            "spec": {"taints": [{"key": "a", "value": "", "effect": "NoExecute"}]},
-        });
-        let changed = BTreeMap::from([(1, Some(terminating)), (2, None)]);
-        let of = |encoding| nodes(encoding, 9_999, 101, 77, &changed);
-        let expected = wire::from_json::<wire::Node>(&of(Encoding::Json).bytes);
-        assert_eq!(of(Encoding::Protobuf).bytes, expected.bytes);
-        let list: Value = serde_json::from_slice(&of(Encoding::Json).bytes).unwrap();
-        let nodes = list["items"].as_array().unwrap();
-        let is_terminating = |node: &&Value| node["metadata"]["deletionTimestamp"].is_string();
-        assert_eq!(nodes.len(), 100);
-        assert_eq!(nodes.iter().filter(is_terminating).count(), 1);
-    }
-
-    #[test]
-    fn a_mark_is_as_long_as_what_replaces_it() {
-        for values in [node_values(0, 0), node_values(9_999, 15_000)] {
-            for (mark, value) in [NAME, UID, ZONE, POD].iter().zip(values) {
-                assert_eq!(mark.len(), value.len(), "{value}");
-            }
-        }
-    }
-}

@@ -42,19 +42,3 @@ fn split_once<'a>(body: &'a [u8], mark: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
     let (before, rest) = body.split_at(at);
     Some((before, rest.strip_prefix(mark)?))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn marks_are_replaced_wherever_they_stand() {
-        let template = Template::new(b"@A@ and @B@, @A@.", &["@A@", "@B@"]);
-        let mut out = b"> ".to_vec();
-        template.fill(&["1", "@A@"], &mut out);
-        assert_eq!(out, b"> 1 and @A@, 1.");
-        let mut out = Vec::new();
-        Template::new(b"none", &["@A@"]).fill(&["1"], &mut out);
-        assert_eq!(out, b"none");
-    }
-}

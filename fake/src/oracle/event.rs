@@ -111,28 +111,3 @@ impl Event {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::oracle::policy::Hold;
-
-    #[test]
-    fn a_kind_is_told_without_whom_it_is_done_to() {
-        let how = Death::Drips;
-        for (event, kind) in [
-            (Event::Cut { shoot: 1, nodes: 2 }, "Cut"),
-            (Event::Kill { shoot: 1, how }, "API server of a shoot Drips"),
-            (Event::Policy(Edit::Interval(3)), "policy: Interval"),
-            (Event::Policy(Edit::Hold(Hold::Half)), "policy: Half"),
-            (Event::Policy(Edit::Release), "policy: Release"),
-            (
-                Event::Hurt(Hurt::Freeze(4), Role::Leader),
-                "Leader: Freeze(4)",
-            ),
-            (Event::Thaw, "Thaw"),
-        ] {
-            assert_eq!(event.kind(), kind);
-        }
-    }
-}

@@ -123,32 +123,3 @@ impl Policy {
             .max(period * 3)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_hold_holds_back_what_it_says() {
-        let with = |hold| Policy::FIRST.edited(Edit::Hold(hold));
-        for (policy, acts, even, odd) in [
-            (Policy::FIRST, true, true, true),
-            (with(Hold::DryRun), false, false, false),
-            (with(Hold::Suspended), false, false, false),
-            (with(Hold::Half), true, true, false),
-            (with(Hold::Half).edited(Edit::Release), true, true, true),
-        ] {
-            let does = (policy.acts(), policy.protects(2), policy.protects(3));
-            assert_eq!(does, (acts, even, odd), "{policy:?}");
-        }
-    }
-
-    #[test]
-    fn three_renewals_fit_into_the_expiry() {
-        let expiry = |grace| {
-            let policy = Policy::FIRST.edited(Edit::Grace(grace));
-            policy.expiry(Duration::from_secs(5)).as_secs()
-        };
-        assert_eq!((expiry(20), expiry(32)), (15, 24));
-    }
-}

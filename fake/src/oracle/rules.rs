@@ -222,14 +222,4 @@ mod tests {
             assert_eq!(rule, expected, "{before} then {now}: {said:?}");
         }
     }
-
-    #[test]
-    fn versions_are_compared_with_those_of_the_same_object() {
-        let mut new = version(0, 141, 3, None);
-        new.uid = "v".to_owned();
-        let history = [version(0, 90, 2, None), version(0, 140, 0, Some(2)), new];
-        assert_eq!(broken(&history, &truth()), Vec::<String>::new());
-        let found = broken(&history[1..], &truth());
-        assert!(found.len() == 1 && found[0].contains("a new dependent"));
-    }
 }

@@ -78,35 +78,3 @@ impl fmt::Display for Version {
 pub fn names(shoots: usize) -> BTreeMap<String, usize> {
     (0..shoots).map(|it| (namespace(it), it)).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn a_version_tells_when_the_operator_wrote_last() {
-        let manager =
-            |name: &str, time: &str| json!({"manager": name, "time": time, "operation": "Update"});
-        let object = json!({
-            "metadata": {
-                "name": DEPENDENTS[0], "namespace": namespace(1),
-                "uid": "u", "resourceVersion": "7",
-                "annotations": {MARK: "", RECORD: "2"},
-                "managedFields": [
-                    manager(OPERATOR, "2026-01-01T00:00:05Z"),
-                    manager(OPERATOR, "2026-01-01T00:00:07Z"),
-                    manager("kubectl", "2026-01-01T00:00:09Z"),
-                ],
-            },
-            "spec": {"replicas": 0, "selector": {}, "template": {}},
-        });
-        let version = Version::of(&object, &names(2), 0).unwrap();
-        let written: jiff::Timestamp = "2026-01-01T00:00:07Z".parse().unwrap();
-        assert_eq!(version.written, written.as_microsecond());
-        assert_eq!((version.shoot, version.version), (1, 7));
-        assert_eq!((version.replicas, version.record), (0, Some(2)));
-        assert!(version.marked && !version.ignored);
-        assert_eq!(Version::of(&object, &names(1), 0), None);
-    }
-}

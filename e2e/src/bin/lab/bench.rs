@@ -214,28 +214,3 @@ pub(crate) async fn run(root: &Path, settings: &Settings) -> Result<()> {
     write(&settings.markdown, &table)?;
     write(&settings.json, &serde_json::to_string_pretty(&report)?)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    #[test]
-    fn nobody_falls_silent_who_is_dead() {
-        #[derive(Parser)]
-        struct Cli {
-            #[command(flatten)]
-            settings: Settings,
-        }
-        let cli = Cli::parse_from(["bench", "--shoots=40x7,1000", "--dead=50"]);
-        let sizes = cli.settings.shoots.iter().map(Size::to_string);
-        assert_eq!(sizes.collect::<Vec<_>>(), ["40x7", "1000"]);
-        for (shoots, dying) in [(20, 0), (40, 20), (1000, 500)] {
-            let (silent, dead) = cli.settings.casualties(shoots);
-            assert_eq!((silent.len(), dead.len()), (20, dying));
-            assert!(dead.iter().all(|(shoot, _)| !silent.contains(shoot)));
-            let ways = dead.iter().filter(|(_, how)| *how == Death::Swallows);
-            assert_eq!(ways.count(), dying / 5);
-        }
-    }
-}

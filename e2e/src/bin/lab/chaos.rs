@@ -140,30 +140,3 @@ fn tell(tally: &Tally, seed: u64, started: Instant) {
         started.elapsed().as_secs()
     );
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Cli {
-        #[command(flatten)]
-        args: Args,
-    }
-
-    #[test]
-    fn a_part_that_was_picked_is_not_thorough() {
-        for (args, expected) in [
-            (&["chaos"][..], true),
-            (&["chaos", "--sample"], true),
-            (&["chaos", "--pairs=0", "--seed=2"], true),
-            (&["chaos", "--points=3"], false),
-            (&["chaos", "--sample", "--kinds=lost"], false),
-            (&["chaos", "--only=lost@clusterhealths:create#1"], false),
-        ] {
-            let settings = Cli::parse_from(args).args.settings();
-            assert_eq!(settings.are_thorough(), expected, "{args:?}");
-        }
-    }
-}

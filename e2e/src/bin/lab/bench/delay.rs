@@ -115,15 +115,6 @@ mod tests {
     }
 
     #[test]
-    fn three_renewals_must_be_missed() {
-        let short = Rules {
-            grace: Duration::from_secs(33),
-            ..RULES
-        };
-        assert_eq!(short.expiry(), Duration::from_secs(30));
-    }
-
-    #[test]
     fn delays_are_told_from_both_moments() {
         let certain = Certain {
             by_stamps: START + 500_000,

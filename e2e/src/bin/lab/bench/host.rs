@@ -45,15 +45,3 @@ fn version(binary: &Path) -> Result<String> {
         .unwrap_or_default();
     Ok(format!("{said} ({})", profile.display()))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_field_is_the_first_of_its_name() {
-        let text = "processor\t: 0\nmodel name\t: Fast: 3\nmodel name\t: Slow\n";
-        assert_eq!(field(text, "model name"), Some("Fast: 3"));
-        assert_eq!(field(text, "MemTotal"), None);
-    }
-}

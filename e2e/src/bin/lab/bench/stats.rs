@@ -28,23 +28,3 @@ fn percentile(sorted: &[f64], percent: usize) -> Option<f64> {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.max(1) - 1).copied()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn percentiles_are_values_that_were_there() {
-        let spread = |count: u32| Spread::of((1..=count).rev().map(f64::from)).unwrap();
-        for (count, median, p99, worst) in [
-            (1, 1.0, 1.0, 1.0),
-            (2, 1.0, 2.0, 2.0),
-            (20, 10.0, 20.0, 20.0),
-            (200, 100.0, 198.0, 200.0),
-        ] {
-            let expected = Spread { median, p99, worst };
-            assert_eq!(spread(count), expected, "{count}");
-        }
-        assert_eq!(Spread::of([]), None);
-    }
-}

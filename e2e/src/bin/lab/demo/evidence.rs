@@ -109,34 +109,3 @@ pub(crate) fn seconds(what: &str, from: Timestamp, to: Timestamp) -> Result<f64>
     ensure!(seconds >= 0.0, "{what}: {:.3} s too early", -seconds);
     Ok(seconds)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn states_are_read_off_what_kubectl_prints() {
-        let printed = "NAME   STATE      NODES\na      ONLINE     5/5\na      ONLINE     4/5\n\
-                       a      DEGRADED   4/5\na      ONLINE     5/5\n";
-        assert_eq!(states(printed), ["ONLINE", "DEGRADED", "ONLINE"]);
-        assert!(states("").is_empty());
-    }
-
-    #[test]
-    fn the_fraction_is_silent_when_the_last_of_it_is() {
-        let lease = |second: u32| {
-            let time = format!("2026-01-01T00:00:{second:02}.500000Z");
-            serde_json::from_value::<Lease>(json!({"spec": {"renewTime": time}})).unwrap()
-        };
-        let leases = [3, 1, 2].map(lease);
-        let silence = Duration::from_secs(12);
-        for (count, expected) in [(1, 13), (2, 14), (3, 15)] {
-            let expected = format!("2026-01-01T00:00:{expected}.5Z").parse().unwrap();
-            assert_eq!(silent_since(&leases, count, silence).unwrap(), expected);
-        }
-        assert!(silent_since(&leases, 4, silence).is_err());
-        assert!(silent_since(&leases, 0, silence).is_err());
-        assert!(silent_since(&[Lease::default()], 1, silence).is_err());
-    }
-}

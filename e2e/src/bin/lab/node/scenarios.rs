@@ -152,22 +152,3 @@ async fn on_shoot(cluster: &Cluster, tally: &Tally, shoot: &RealShoot, is: &impl
     };
     tokio::join!(network, meanwhile);
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_selected_comes_with_what_it_needs() {
-        let names =
-            |of: &[&str]| selected(&of.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
-        assert_eq!(names(&[]).unwrap(), ALL);
-        assert_eq!(names(&[LOOPING]).unwrap(), [INSTALL, LOOPING]);
-        assert!(
-            names(&["loping"])
-                .unwrap_err()
-                .to_string()
-                .contains(LOOPING)
-        );
-    }
-}

@@ -93,21 +93,3 @@ impl fmt::Display for Tally {
         write!(f, "{passed} passed, {failed} failed, {skipped} skipped")
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use anyhow::bail;
-
-    #[tokio::test]
-    async fn what_failed_or_was_skipped_is_not_well() {
-        let tally = Tally::new();
-        assert!(!tally.is_well(), "nothing ran");
-        assert!(tally.attempt("one", async { Ok("fine".to_owned()) }).await);
-        assert!(tally.is_well());
-        tally.skip("two", "of one");
-        assert!(!tally.is_well());
-        assert!(!tally.attempt("three", async { bail!("it is gone") }).await);
-        assert_eq!(tally.to_string(), "1 passed, 1 failed, 1 skipped");
-    }
-}
