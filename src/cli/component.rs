@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use kube::Client;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -14,10 +15,11 @@ use crate::runtime::{
     admin::{Admin, BindError, Endpoints},
     instruments::Common,
     leader::{Elected, Elector, Ended, Leadership, Stuck, Term, TimesError},
-    metrics::{BudgetMetrics, Registry, RequestMetrics},
-    seed::{self, Budget, ClientError, Seed, Transport},
+    metrics::{BudgetMetrics, Registry},
+    seed::{self, Budget, ClientError, Seed},
     shutdown,
     telemetry::{self, FilterError},
+    wire::{Access, Wire},
 };
 
 /// A leader that has not listed what it acts on after this long gives way to others: a new version
@@ -64,7 +66,7 @@ pub(super) struct Component {
 
 /// What a component works with while it stands for election.
 pub(super) struct Candidate<'a> {
-    transport: &'a Transport,
+    wire: &'a Wire,
     instruments: &'a Common,
     budget: Budget,
     /// Whether every policy is treated as one with the mode `DryRun`.
@@ -74,26 +76,22 @@ pub(super) struct Candidate<'a> {
     begins: &'a Notify,
 }
 
-impl<'a> Candidate<'a> {
-    /// The seed over connections of its own, for reads alone, within a budget like that of the flags.
+impl Candidate<'_> {
+    /// The seed for reads alone, within a budget like that of the flags.
     pub(super) fn reads(&self, waits: &BudgetMetrics) -> Seed {
-        let requests = &self.instruments.requests;
-        let leadership = &Leadership::unopposed();
-        let seed = connect(self.transport, requests, (self.budget, waits), leadership);
-        seed.reads_only().few_at_once()
+        let seed = Seed::new(self.wire.client(Access::Reads), self.budget);
+        seed.measured(waits.clone()).few_at_once()
     }
 
     /// Waits until this process leads.
-    pub(super) async fn elected(self) -> Context<'a> {
+    pub(super) async fn elected(self) -> Context {
         let term = self.elected.term().await;
         self.instruments.leader.set(true);
         self.begins.notify_one();
-        let requests = &self.instruments.requests;
-        let budget = (self.budget, &self.instruments.seed_budget);
-        let seed = connect(self.transport, requests, budget, &term.leadership);
+        let client = self.wire.client(Access::All);
+        let budget = &self.instruments.seed_budget;
+        let seed = connect(&client, (self.budget, budget), &term.leadership);
         Context {
-            transport: self.transport,
-            requests,
             seed: seed.few_at_once(),
             term,
         }
@@ -101,31 +99,28 @@ impl<'a> Candidate<'a> {
 }
 
 /// What a component works with, in one term.
-pub(super) struct Context<'a> {
-    transport: &'a Transport,
-    requests: &'a RequestMetrics,
+pub(super) struct Context {
     /// The seed, within the budget of the flags.
     pub(super) seed: Seed,
     /// In which it acts.
     pub(super) term: Term,
 }
 
-impl Context<'_> {
-    /// The seed over connections of its own, within this budget.
+impl Context {
+    /// The seed within this budget.
     pub(super) fn connect(&self, budget: Budget, waits: &BudgetMetrics) -> Seed {
         let leadership = &self.term.leadership;
-        connect(self.transport, self.requests, (budget, waits), leadership)
+        connect(self.seed.client(), (budget, waits), leadership)
     }
 }
 
-/// The seed over connections of its own, within this budget, as long as this is held.
+/// The seed within this budget, as long as this is held.
 fn connect(
-    transport: &Transport,
-    requests: &RequestMetrics,
+    client: &Client,
     (budget, waits): (Budget, &BudgetMetrics),
     leadership: &Leadership,
 ) -> Seed {
-    let seed = Seed::new(transport.clients(requests), budget).measured(waits.clone());
+    let seed = Seed::new(client.clone(), budget).measured(waits.clone());
     seed.led_by(leadership.clone())
 }
 
@@ -185,10 +180,10 @@ impl Component {
         let (metrics, health) = (&args.admin.metrics_bind_addr, &args.admin.health_bind_addr);
         let admin = Admin::bind(metrics, health, endpoints).await?;
         let config = seed::config(args.client.kubeconfig.as_deref()).await?;
-        let transport = Transport::new(config)?;
+        let wire = Wire::new(config, &instruments.requests)?;
         let work = async |elected: Elected, begins: &Notify| {
             let candidate = Candidate {
-                transport: &transport,
+                wire: &wire,
                 instruments: &instruments,
                 budget: args.client.budget(),
                 dry_run,
@@ -202,9 +197,7 @@ impl Component {
         let serving = tokio::spawn(admin.run(last.clone()));
         let ended = match election {
             Some(election) => {
-                // On a connection of its own: a renewal waits for nothing else.
-                let client = transport.client(&instruments.requests);
-                let elector = election.elector(client, lease);
+                let elector = election.elector(wire.client(Access::All), lease);
                 let checks = &instruments.checks;
                 checks.register("leader-election", elector.check());
                 lead(elector, &instruments, &stop, work).await

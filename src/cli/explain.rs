@@ -13,6 +13,7 @@ use crate::{
     runtime::{
         metrics::RequestMetrics,
         seed::{self, ClientError, Seed},
+        wire::{Access, Wire},
     },
 };
 
@@ -69,8 +70,8 @@ async fn explain(args: ExplainArgs) -> Result<String, AskError> {
     let could_not = |error: ClientError| AskError::CouldNot(cluster.clone(), error.to_string());
     let config = seed::config(client.kubeconfig.as_deref()).await;
     let config = config.map_err(could_not)?;
-    let clients = seed::client(&config, &RequestMetrics::default()).map_err(could_not)?;
-    let seed = Seed::new(clients, client.budget());
+    let wire = Wire::new(config, &RequestMetrics::default()).map_err(could_not)?;
+    let seed = Seed::new(wire.client(Access::Reads), client.budget());
     let answers = explain::ask(&seed, cluster, &args.leader_election_namespace).await?;
     Ok(explain::page(&answers))
 }

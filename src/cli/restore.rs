@@ -24,6 +24,7 @@ use crate::{
         metrics::RequestMetrics,
         seed::{self, ClientError, Seed},
         shutdown,
+        wire::{Access, Wire},
     },
 };
 
@@ -111,7 +112,7 @@ pub(super) async fn run(args: RestoreArgs) -> ExitCode {
 /// Restores, and tells whether all is back.
 async fn restore(args: RestoreArgs) -> Result<bool, RestoreError> {
     let config = seed::config(args.client.kubeconfig.as_deref()).await?;
-    let client = seed::client(&config, &RequestMetrics::default())?;
+    let client = Wire::new(config, &RequestMetrics::default())?.client(Access::All);
     // Not before: a plugin that logs in is ended by a signal like everything else.
     let stop = shutdown::on_signal().map_err(RestoreError::Signals)?;
     let restorer = Restorer {

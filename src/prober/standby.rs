@@ -87,7 +87,7 @@ impl Standby {
     /// Begins to observe by reads of this seed, within its budget.
     pub fn begin(seed: Seed, dry_run: bool, dial: Dial, instruments: &Instruments) -> Self {
         Self {
-            observed: Observed::nothing(&seed.reads_only(), dry_run, dial, instruments),
+            observed: Observed::nothing(&seed, dry_run, dial, instruments),
             probes: Arc::default(),
             metrics: instruments.standby.clone(),
             followed: BTreeMap::new(),

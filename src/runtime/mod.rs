@@ -1,7 +1,6 @@
 //! What the process needs around its work: the seed, logs, metrics, health, the end.
 
 pub mod admin;
-pub mod answers;
 pub mod instruments;
 pub mod leader;
 pub mod liveness;
@@ -15,3 +14,4 @@ pub mod shutdown;
 pub mod telemetry;
 pub(crate) mod timer;
 pub mod watches;
+pub mod wire;

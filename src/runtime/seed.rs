@@ -1,9 +1,6 @@
 //! The seed: how it is found, and a budget of requests to it.
 
-mod connections;
 mod error;
-mod kubeconfig;
-mod reads;
 mod turns;
 
 use std::{
@@ -11,23 +8,18 @@ use std::{
     task::Poll, time::Duration,
 };
 
+pub use self::error::CallError;
 pub(crate) use self::error::{is_for_lack_of_rights, refusal, told, with_causes};
-pub use self::{connections::Connections, error::CallError, reads::NotARead};
-use self::{connections::Pools, turns::Turns};
-use super::{answers::Bounds, leader::Leadership};
+use self::turns::Turns;
+use super::leader::Leadership;
 use kube::{
     Api, Client, Config, Resource,
     api::{ApiResource, DynamicObject},
-    client::{
-        ClientBuilder, ConfigExt as _,
-        middleware::{AuthLayer, ExtraHeadersLayer},
-    },
-    config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError},
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use tokio::{sync::Semaphore, time::timeout};
-use tower::ServiceBuilder;
 
-use super::metrics::{BudgetMetrics, RequestMetrics};
+use super::metrics::BudgetMetrics;
 use crate::util::text::clean;
 
 /// Under this name the operator owns the fields that it writes on the seed.
@@ -54,64 +46,38 @@ const MAX_REFUSAL: usize = 1_000;
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The kubeconfig cannot be used.
-    #[error("the kubeconfig {path} cannot be used: {}", clean(&source.to_string(), MAX_REFUSAL))]
+    /// The kubeconfig cannot be used. What is wrong in it is not quoted: it may be a token.
+    #[error("the kubeconfig {path} cannot be {why}")]
     Kubeconfig {
-        /// Its path.
-        path: String,
-        /// What is wrong with it.
-        source: KubeconfigError,
-    },
-    /// It cannot be parsed. What is wrong is not quoted: it may be a token.
-    #[error(
-        "the kubeconfig {path} cannot be read at line {line}, column {column}: it must be YAML or JSON of \
-         kind Config (v1)"
-    )]
-    KubeconfigMalformed {
         /// Its path, or what is known of it.
         path: String,
-        /// The line, from 1; 0 if unknown.
-        line: u64,
-        /// The column, from 1; 0 if unknown.
-        column: u64,
+        /// What is wrong with it.
+        why: String,
     },
     /// There is neither a kubeconfig nor a ServiceAccount.
     #[error(
-        "no kubeconfig and no ServiceAccount was found; give --kubeconfig, set KUBECONFIG, or run \
-         in a pod: {}",
-        clean(&.0.to_string(), MAX_REFUSAL)
+        "no kubeconfig and no ServiceAccount was found; give --kubeconfig, set KUBECONFIG, or run in a pod: {0}"
     )]
-    Infer(InferConfigError),
+    Infer(String),
     /// No client can be made of the configuration.
     #[error("no client can be made of the configuration: {}", with_causes(.0))]
     Build(#[from] kube::Error),
 }
 
 impl ClientError {
-    fn unusable(path: &Path, source: KubeconfigError) -> Self {
-        let path = path.display().to_string();
-        match source {
-            KubeconfigError::Parse(error) => Self::malformed(path, &error),
-            source => Self::Kubeconfig { path, source },
-        }
-    }
-
-    fn not_inferred(error: InferConfigError) -> Self {
-        match error.source().and_then(|it| it.downcast_ref()) {
-            Some(KubeconfigError::Parse(error)) => {
-                Self::malformed("that kubectl would use".to_owned(), error)
-            }
-            _ => Self::Infer(error),
-        }
-    }
-
-    fn malformed(path: String, error: &serde_saphyr::Error) -> Self {
-        let location = error.location();
-        Self::KubeconfigMalformed {
-            path,
-            line: location.map_or(0, |at| at.line()),
-            column: location.map_or(0, |at| at.column()),
-        }
+    fn unusable(path: String, error: &KubeconfigError) -> Self {
+        let KubeconfigError::Parse(error) = error else {
+            let why = format!("used: {}", clean(&error.to_string(), MAX_REFUSAL));
+            return Self::Kubeconfig { path, why };
+        };
+        let place = error
+            .location()
+            .map_or((0, 0), |at| (at.line(), at.column()));
+        let why = format!(
+            "read at line {}, column {}: it must be YAML or JSON of kind Config (v1)",
+            place.0, place.1
+        );
+        Self::Kubeconfig { path, why }
     }
 }
 
@@ -130,20 +96,25 @@ pub struct Budget {
 ///
 /// If none of these leads to a usable configuration.
 pub async fn config(kubeconfig: Option<&Path>) -> Result<Config, ClientError> {
-    let mut config = match kubeconfig {
+    let found = match kubeconfig {
         Some(path) => {
-            kubeconfig::is_text(path)?;
-            let kubeconfig = Kubeconfig::read_from(path);
-            let kubeconfig = kubeconfig.map_err(|source| ClientError::unusable(path, source))?;
-            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-                .await
-                .map_err(|source| ClientError::unusable(path, source))?
+            let options = KubeConfigOptions::default();
+            let read = async {
+                Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &options).await
+            };
+            let unusable = |error| ClientError::unusable(path.display().to_string(), &error);
+            read.await.map_err(unusable)
         }
-        None => {
-            kubeconfig::usable()?;
-            Config::infer().await.map_err(ClientError::not_inferred)?
-        }
+        None => Config::infer().await.map_err(|error| {
+            match error.source().and_then(|it| it.downcast_ref()) {
+                Some(parse @ KubeconfigError::Parse(_)) => {
+                    ClientError::unusable("that kubectl would use".to_owned(), parse)
+                }
+                _ => ClientError::Infer(clean(&error.to_string(), MAX_REFUSAL)),
+            }
+        }),
     };
+    let mut config = found?;
     // Whoever asks knows better when to ask again.
     config.default_retry = false;
     config.read_timeout = Some(SILENCE);
@@ -151,105 +122,11 @@ pub async fn config(kubeconfig: Option<&Path>) -> Result<Config, ClientError> {
     Ok(config)
 }
 
-/// Clients that share their connections: one for each kind of request.
-#[derive(Clone)]
-pub struct Clients {
-    ordinary: Client,
-    /// Sends a read that is not answered soon a second time; the other only does so with watches.
-    urgent: Client,
-}
-
-impl Clients {
-    /// Clients of these connections. `layered` makes each of them.
-    pub fn new<S: Clone>(
-        connections: Connections<S>,
-        layered: impl Fn(Connections<S>) -> Client,
-    ) -> Self {
-        Self {
-            urgent: layered(connections.urgent()),
-            ordinary: layered(connections),
-        }
-    }
-}
-
-/// One client for every kind of request.
-impl From<Client> for Clients {
-    fn from(client: Client) -> Self {
-        Self {
-            ordinary: client.clone(),
-            urgent: client,
-        }
-    }
-}
-
-/// TLS and login by a configuration, for any number of clients: a login plugin need not run for each.
-pub struct Transport {
-    config: Config,
-    auth: Option<AuthLayer>,
-    headers: ExtraHeadersLayer,
-    pools: Pools,
-}
-
-impl Transport {
-    /// Runs the login plugin of the configuration if it has one: once for a token, twice for a certificate.
-    ///
-    /// # Errors
-    ///
-    /// If no client can be made of the configuration.
-    pub fn new(mut config: Config) -> Result<Self, ClientError> {
-        if let Some(proxy) = &config.proxy_url {
-            let proxy_url = Box::new(proxy.clone());
-            return Err(kube::Error::ProxyProtocolUnsupported { proxy_url }.into());
-        }
-        let auth = config.auth_layer()?;
-        if auth.is_some() {
-            // The plugin gave this token, or is not asked. For a certificate it would run once more.
-            config.auth_info.exec = None;
-        }
-        Ok(Self {
-            auth,
-            headers: config.extra_headers_layer()?,
-            pools: connections::pools(&config)?,
-            config,
-        })
-    }
-
-    /// Clients with connections of their own, whose requests are counted and whose answers are bounded.
-    pub fn clients(&self, metrics: &RequestMetrics) -> Clients {
-        let pools = self.pools.clone();
-        Clients::new(Connections::new(move || pools()), |connections| {
-            let service = ServiceBuilder::new()
-                .layer(self.config.base_uri_layer())
-                .option_layer(self.auth.as_ref())
-                .layer(self.headers.clone())
-                .service(connections);
-            ClientBuilder::new(service, self.config.default_namespace.clone())
-                .with_layer(&Bounds)
-                .with_layer(metrics)
-                .build()
-        })
-    }
-
-    /// A client as above, for requests that are not urgent.
-    pub fn client(&self, metrics: &RequestMetrics) -> Client {
-        self.clients(metrics).ordinary
-    }
-}
-
-/// A client by this configuration, for requests that are not urgent.
-///
-/// # Errors
-///
-/// If no client can be made of it.
-pub fn client(config: &Config, metrics: &RequestMetrics) -> Result<Client, ClientError> {
-    Ok(Transport::new(config.clone())?.client(metrics))
-}
-
 /// A client of the seed, and how many requests may go through it, as long as this process leads.
 /// Watches go past it: they are few, must not wait, and change nothing. Clones share the budget.
 #[derive(Clone)]
 pub struct Seed {
-    clients: Clients,
+    client: Client,
     turns: Option<Arc<Turns>>,
     /// For requests that are not urgent, while they are under way.
     places: Option<Arc<Semaphore>>,
@@ -259,18 +136,18 @@ pub struct Seed {
 }
 
 impl Seed {
-    /// Requests go through these clients, within this budget.
-    pub fn new(clients: impl Into<Clients>, budget: Budget) -> Self {
+    /// Requests go through this client, within this budget.
+    pub fn new(client: Client, budget: Budget) -> Self {
         Self {
             turns: Some(Arc::new(Turns::new(budget))),
-            ..Self::unlimited(clients)
+            ..Self::unlimited(client)
         }
     }
 
-    /// Requests go through these clients, as many as there are.
-    pub fn unlimited(clients: impl Into<Clients>) -> Self {
+    /// Requests go through this client, as many as there are.
+    pub fn unlimited(client: Client) -> Self {
         Self {
-            clients: clients.into(),
+            client,
             turns: None,
             places: None,
             urgent: false,
@@ -283,17 +160,6 @@ impl Seed {
     #[must_use]
     pub fn led_by(self, leadership: Leadership) -> Self {
         Self { leadership, ..self }
-    }
-
-    /// The same seed, to which nothing but reads is sent: any other request fails at this end.
-    #[must_use]
-    pub fn reads_only(self) -> Self {
-        let Clients { ordinary, urgent } = self.clients;
-        let clients = Clients {
-            ordinary: reads::reads_only(ordinary),
-            urgent: reads::reads_only(urgent),
-        };
-        Self { clients, ..self }
     }
 
     /// The same seed, whose requests are counted while they wait for their turn.
@@ -337,10 +203,7 @@ impl Seed {
 
     /// The client, to make requests of, and for watches.
     pub fn client(&self) -> &Client {
-        match self.urgent {
-            true => &self.clients.urgent,
-            false => &self.clients.ordinary,
-        }
+        &self.client
     }
 
     /// Carries out a request when it is its turn. To wait for that costs nothing of the request's

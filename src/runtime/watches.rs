@@ -23,12 +23,16 @@ use prometheus_client::{
 };
 use tokio::time::{Instant, sleep_until};
 
-use super::{metrics::Registry, readiness::Checks};
+use super::{metrics::Registry, readiness::Checks, wire::MAX_ANSWER_BYTES};
 
 /// A watch of what the operator has to hear of soon ends after this long, in seconds, and is taken up where
 /// it was, by one request: a connection that was lost in silence is found out soon enough for a window of
 /// minutes, and for whoever suspends a policy.
 pub(crate) const WATCH_SECONDS: u32 = 60;
+/// So many objects that may be of any size are in one page of a list. etcd takes none of more than 1.5 MiB,
+/// and JSON makes it longer: what is in base64 by a third, line breaks twofold.
+pub(crate) const LARGE_OBJECTS_PER_PAGE: u32 = 20;
+const _: () = assert!(LARGE_OBJECTS_PER_PAGE as usize * 3 * 1024 * 1024 <= MAX_ANSWER_BYTES);
 /// A watch that breaks is resumed; one that cannot be for longer than this is broken.
 const BROKEN: Duration = Duration::from_secs(60);
 /// A watch that works again says nothing until something changes. One that does not is tried

@@ -27,9 +27,8 @@ use tokio_util::task::AbortOnDropHandle;
 use self::slim::{KEY, Secret};
 use crate::{
     runtime::{
-        answers::LARGE_OBJECTS_PER_PAGE,
         seed::{is_for_lack_of_rights, told, with_causes},
-        watches::{Cause, WATCH_SECONDS, is_partial, renewed},
+        watches::{Cause, LARGE_OBJECTS_PER_PAGE, WATCH_SECONDS, is_partial, renewed},
     },
     shoot::KubeconfigError,
 };

@@ -14,9 +14,8 @@ use crate::{
     api::ProbePolicy,
     cluster::{Changed, Index},
     gardener::Cluster,
-    runtime::{
-        answers::LARGE_OBJECTS_PER_PAGE,
-        watches::{WATCH_SECONDS, WatchState, Watches, events, followed},
+    runtime::watches::{
+        LARGE_OBJECTS_PER_PAGE, WATCH_SECONDS, WatchState, Watches, events, followed,
     },
 };
 

@@ -1,21 +1,13 @@
 //! Requests to the seed: how many, how they end, how long they take and how long they wait.
 
-use std::{
-    fmt,
-    task::{Context, Poll},
-};
-
-use futures::{FutureExt, future::BoxFuture};
-use http::{Method, Request, Response, StatusCode, Uri};
+use http::StatusCode;
 use prometheus_client::{
-    encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder},
+    encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
 };
 use tokio::time::Instant;
-use tower::{Layer, Service};
 
 use super::Registry;
-use crate::runtime::answers::is_watch;
 
 const SECONDS: [f64; 11] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
@@ -25,40 +17,22 @@ const WAIT_SECONDS: [f64; 12] = [
     0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
 ];
 
-/// Requests to the seed's API server, by what they ask for and how they end: a layer around its
-/// client.
+/// Requests to the seed's API server, by what they ask for and how they end.
 #[derive(Clone, Debug)]
 pub struct RequestMetrics {
     requests: Family<Ended, Counter>,
     duration: Family<Verb, Histogram, fn() -> Histogram>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Ended {
     verb: &'static str,
-    code: Code,
+    code: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Verb {
     verb: &'static str,
-}
-
-/// How a request ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Code {
-    Status(u16),
-    /// No answer came, or nobody waited for it any more.
-    Error,
-}
-
-impl EncodeLabelValue for Code {
-    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
-        match self {
-            Self::Status(code) => code.encode(encoder),
-            Self::Error => "error".encode(encoder),
-        }
-    }
 }
 
 impl Default for RequestMetrics {
@@ -88,12 +62,12 @@ impl RequestMetrics {
         );
     }
 
-    fn begin<B>(&self, request: &Request<B>) -> Pending {
+    pub(crate) fn begin(&self, verb: &'static str) -> Pending {
         Pending {
             metrics: self.clone(),
-            verb: verb(request.method(), request.uri()),
+            verb,
             began: Instant::now(),
-            code: Code::Error,
+            code: "error".to_owned(),
         }
     }
 }
@@ -101,95 +75,28 @@ impl RequestMetrics {
 /// A request whose answer is awaited. It is counted when it is dropped: whoever gives a request up
 /// drops it.
 #[must_use]
-struct Pending {
+pub(crate) struct Pending {
     metrics: RequestMetrics,
     verb: &'static str,
     began: Instant,
-    code: Code,
+    /// The status; `error` if no answer came, or nobody waited for it any more.
+    code: String,
 }
 
 impl Pending {
-    fn answered(mut self, status: StatusCode) {
-        self.code = Code::Status(status.as_u16());
+    pub(crate) fn answered(mut self, status: StatusCode) {
+        self.code = status.as_str().to_owned();
     }
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        let (verb, code) = (self.verb, self.code);
+        let (verb, code) = (self.verb, std::mem::take(&mut self.code));
         let metrics = &self.metrics;
         metrics.requests.get_or_create(&Ended { verb, code }).inc();
-        let took = self.began.elapsed().as_secs_f64();
-        metrics.duration.get_or_create(&Verb { verb }).observe(took);
+        let duration = metrics.duration.get_or_create(&Verb { verb });
+        duration.observe(self.began.elapsed().as_secs_f64());
     }
-}
-
-impl<S> Layer<S> for RequestMetrics {
-    type Service = Counted<S>;
-
-    fn layer(&self, inner: S) -> Counted<S> {
-        let metrics = self.clone();
-        Counted { inner, metrics }
-    }
-}
-
-/// A client's service whose requests are counted.
-#[derive(Clone, Debug)]
-pub struct Counted<S> {
-    inner: S,
-    metrics: RequestMetrics,
-}
-
-impl<S, A, B> Service<Request<A>> for Counted<S>
-where
-    S: Service<Request<A>, Response = Response<B>>,
-    S::Future: Send + 'static,
-{
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<A>) -> Self::Future {
-        let pending = self.metrics.begin(&request);
-        let answer = self.inner.call(request);
-        async move {
-            let answer = answer.await?;
-            pending.answered(answer.status());
-            Ok(answer)
-        }
-        .boxed()
-    }
-}
-
-/// What a request asks for, in the words of RBAC.
-fn verb(method: &Method, uri: &Uri) -> &'static str {
-    match *method {
-        Method::GET if is_watch(uri.query()) => "watch",
-        Method::GET if is_collection(uri.path()) => "list",
-        Method::GET => "get",
-        Method::POST => "create",
-        Method::PUT => "update",
-        Method::PATCH => "patch",
-        Method::DELETE => "delete",
-        _ => "other",
-    }
-}
-
-/// Whether a path names all objects of a resource, in one namespace or in all: `/api/v1/…` or
-/// `/apis/GROUP/VERSION/…`, then perhaps `namespaces/NAME`, then the resource alone.
-fn is_collection(path: &str) -> bool {
-    let mut segments = path.split('/').filter(|segment| !segment.is_empty());
-    let before = match segments.next() {
-        Some("api") => 1,
-        Some("apis") => 2,
-        _ => return false,
-    };
-    let rest: Vec<&str> = segments.skip(before).take(4).collect();
-    matches!(rest.as_slice(), [_] | ["namespaces", _, _])
 }
 
 /// How requests wait for their turn within a budget.
@@ -270,70 +177,9 @@ impl Drop for Waiting<'_> {
 mod tests {
     use std::time::Duration;
 
-    use kube::client::Body;
-    use tokio::time::{sleep, timeout};
-    use tower::{ServiceExt, service_fn};
+    use tokio::time::sleep;
 
     use super::*;
-
-    #[test]
-    fn a_request_has_the_verb_that_rbac_knows() {
-        let apis = "/apis/apps/v1";
-        for (method, path, expected) in [
-            ("GET", "/api/v1/secrets", "list"),
-            ("GET", "/api/v1/secrets?watch=true&limit=5", "watch"),
-            ("GET", "/api/v1/secrets?labelSelector=watch%3Dtrue", "list"),
-            ("GET", &format!("{apis}/namespaces/a/deployments"), "list"),
-            ("GET", &format!("{apis}/namespaces/a/deployments/b"), "get"),
-            (
-                "GET",
-                &format!("{apis}/namespaces/a/deployments/b/scale"),
-                "get",
-            ),
-            ("GET", "/apis/g/v1/clusters", "list"),
-            ("GET", "/apis/g/v1/clusters/a", "get"),
-            ("GET", "/apis/g/v1", "get"),
-            ("GET", "/version", "get"),
-            ("PATCH", "/apis/g/v1/clusterhealths/a/status", "patch"),
-            ("DELETE", "/apis/g/v1/clusterhealths/a", "delete"),
-            ("POST", "/apis/g/v1/clusterhealths", "create"),
-            ("PUT", "/apis/g/v1/clusterhealths/a", "update"),
-            ("OPTIONS", "/", "other"),
-        ] {
-            let method = Method::from_bytes(method.as_bytes()).unwrap();
-            assert_eq!(verb(&method, &path.parse().unwrap()), expected, "{path}");
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn every_end_of_a_request_is_counted() {
-        let metrics = RequestMetrics::default();
-        let service = service_fn(|request: Request<Body>| async move {
-            match request.uri().path() {
-                "/late" => sleep(Duration::MAX).await,
-                "/slow" => sleep(Duration::from_secs(3)).await,
-                "/broken" => return Err("connection reset"),
-                _ => {}
-            }
-            let answer = Response::builder().status(418).body(());
-            Ok::<_, &str>(answer.unwrap())
-        });
-        for path in ["/slow", "/broken", "/late"] {
-            let request = Request::get(path).body(Body::empty()).unwrap();
-            let asked = metrics.layer(service).oneshot(request);
-            let _ = timeout(Duration::from_secs(20), asked).await;
-        }
-        let mut registry = Registry::default();
-        metrics.register(&mut registry);
-        let text = registry.render().unwrap();
-        for line in [
-            r#"api_requests_total{verb="get",code="418"} 1"#,
-            r#"api_requests_total{verb="get",code="error"} 2"#,
-            r#"api_request_duration_seconds_sum{verb="get"} 23.0"#,
-        ] {
-            assert!(text.contains(line), "{line} in {text}");
-        }
-    }
 
     #[tokio::test(start_paused = true)]
     async fn a_wait_is_seen_while_it_lasts_and_measured_when_it_is_over() {

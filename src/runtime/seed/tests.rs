@@ -12,7 +12,10 @@ use rstest::rstest;
 use tokio::time::{Instant, sleep};
 
 use super::*;
-use crate::runtime::answers::ANSWER_BEGINS;
+use crate::runtime::{
+    metrics::RequestMetrics,
+    wire::{Access, Wire},
+};
 
 /// A seed that answers after this long.
 fn answers_after(delay: Duration) -> Client {
@@ -69,51 +72,8 @@ async fn client_of(listener: &TcpListener, test: &str) -> Client {
     std::fs::write(&path, kubeconfig.to_string()).unwrap();
     let config = config(Some(&path)).await;
     std::fs::remove_file(&path).unwrap();
-    client(&config.unwrap(), &RequestMetrics::default()).unwrap()
-}
-
-/// A run may take seconds.
-#[tokio::test]
-async fn a_login_plugin_runs_as_often_whatever_the_number_of_clients() {
-    let runs = std::env::temp_dir().join(format!("seed-plugin-{}", std::process::id()));
-    let signed = rcgen::generate_simple_self_signed(vec!["seed".to_owned()]).unwrap();
-    let certificate = serde_json::json!({
-        "clientCertificateData": signed.cert.pem(),
-        "clientKeyData": signed.signing_key.serialize_pem(),
-    });
-    for (status, expected) in [(serde_json::json!({"token": "t"}), 1), (certificate, 2)] {
-        std::fs::write(&runs, "").unwrap();
-        let api = "client.authentication.k8s.io/v1";
-        let credential =
-            serde_json::json!({"kind": "ExecCredential", "apiVersion": api, "status": status});
-        let script = "echo >> \"$0\"; printf %s \"$1\"";
-        let mut config = Config::new("https://seed.invalid".parse().unwrap());
-        config.auth_info = serde_json::from_value(serde_json::json!({"exec": {
-            "apiVersion": api, "command": "sh", "interactiveMode": "Never",
-            "args": ["-c", script, runs, credential.to_string()],
-        }}))
-        .unwrap();
-        let transport = Transport::new(config).unwrap();
-        for _ in 0..5 {
-            transport.clients(&RequestMetrics::default());
-        }
-        let count = std::fs::read(&runs).unwrap().len();
-        assert_eq!(count, expected, "{status}");
-    }
-    std::fs::remove_file(&runs).unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_list_that_is_never_answered_is_given_up() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let client = client_of(&listener, "silent").await;
-    let asked = Instant::now();
-    let request = Request::get("/").body(Vec::new()).unwrap();
-    let request = client.request::<serde_json::Value>(request);
-    let answer = timeout(Duration::from_secs(3_600), request).await;
-    assert!(matches!(answer, Ok(Err(_))), "{answer:?}");
-    let after = asked.elapsed();
-    assert!(ANSWER_BEGINS <= after && after < SILENCE, "{after:?}");
+    let wire = Wire::new(config.unwrap(), &RequestMetrics::default());
+    wire.unwrap().client(Access::All)
 }
 
 #[tokio::test]
@@ -197,7 +157,7 @@ async fn what_a_command_prints_to_log_in_is_not_told(#[case] script: &str, #[cas
     });
     let kubeconfig = serde_json::from_value(kubeconfig).unwrap();
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-    let failed = client(&config.unwrap(), &RequestMetrics::default()).err();
+    let failed = Wire::new(config.unwrap(), &RequestMetrics::default()).err();
     let Some(ClientError::Build(error)) = failed else {
         panic!("{failed:?}");
     };
@@ -255,36 +215,19 @@ async fn any_budget_can_be_had() {
     }
 }
 
-/// Whatever asks, by whichever of its clients.
 #[tokio::test]
-async fn a_seed_for_reads_sends_nothing_else() {
-    let service = tower::service_fn(|request: Request<Body>| async move {
-        assert_eq!(request.method(), "GET");
-        assert!(!request.headers().contains_key("upgrade"));
-        Ok::<_, std::convert::Infallible>(Response::new(Body::from(b"{}".to_vec())))
-    });
-    let seed = Seed::unlimited(Client::new(service, "default")).reads_only();
-    for seed in [seed.clone(), seed.urgent(), seed.few_at_once()] {
-        ask(&seed).await.unwrap();
-        for (method, upgrade) in [
-            ("POST", false),
-            ("PUT", false),
-            ("PATCH", false),
-            ("DELETE", false),
-            ("GET", true),
-        ] {
-            let request = Request::builder().method(method).uri("/apis/x");
-            let request = match upgrade {
-                true => request.header("upgrade", "websocket"),
-                false => request,
-            };
-            let request = seed.client().request(request.body(Vec::new()).unwrap());
-            let refused = seed.call::<serde_json::Value>(request).await.unwrap_err();
-            let told = refused.to_string();
-            assert!(
-                told.contains(&format!("{method} /apis/x was not sent")),
-                "{told}"
-            );
-        }
+async fn what_cannot_be_parsed_is_not_quoted() {
+    let path = std::env::temp_dir().join(format!("kubeconfig-odd-{}", std::process::id()));
+    for text in ["users:\n- user: {token: hush\n", "users: hush", "hush"] {
+        std::fs::write(&path, text).unwrap();
+        let error = config(Some(&path)).await.unwrap_err().to_string();
+        let begin = format!("the kubeconfig {} cannot be read at line", path.display());
+        assert!(
+            error.starts_with(&begin) && !error.contains("hush"),
+            "{error}"
+        );
     }
+    std::fs::remove_file(&path).unwrap();
+    let error = config(Some(&path)).await.unwrap_err().to_string();
+    assert!(error.contains("No such file"), "{error}");
 }

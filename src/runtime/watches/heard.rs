@@ -9,7 +9,7 @@ use kube::{Client, client::Body};
 use tower::{BoxError, service_fn};
 
 use super::WatchState;
-use crate::runtime::answers::is_watch;
+use crate::runtime::wire::verb;
 
 /// The same client, by which this watch is followed.
 pub(crate) fn followed(client: &Client, state: &WatchState) -> Client {
@@ -18,7 +18,7 @@ pub(crate) fn followed(client: &Client, state: &WatchState) -> Client {
     let send = move |request: Request<Body>| {
         let (client, state) = (client.clone(), state.clone());
         async move {
-            let is_watch = is_watch(request.uri().query());
+            let is_watch = verb(&request) == "watch";
             let answer = client.send(request).await.map_err(BoxError::from)?;
             let state = Some(state).filter(|_| is_watch && answer.status().is_success());
             let hear = move || {

@@ -14,16 +14,15 @@ use std::{
 use bytes::Bytes;
 use dependency_watchdog::runtime::{
     metrics::RequestMetrics,
-    seed::{Clients, Connections},
+    wire::{Access, Wire},
 };
 use futures::{
     channel::{mpsc, oneshot},
     future::BoxFuture,
 };
-use kube::{Client, client::Body};
+use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use tower::{Layer as _, util::BoxCloneSyncService};
 
 use super::{
     Activity, Failure,
@@ -275,20 +274,24 @@ impl Seed {
 
     /// The same, whose requests are counted.
     pub fn counted(&self, metrics: &RequestMetrics) -> dependency_watchdog::runtime::seed::Seed {
-        let seed = self.clone();
-        let service = tower::service_fn(move |request| seed.clone().serve(request));
-        let client = Client::new(metrics.layer(service), "default");
+        let client = self.wire(metrics).client(Access::All);
         dependency_watchdog::runtime::seed::Seed::unlimited(client)
     }
 
-    /// The same over connections that can [die](Self::lose_connections).
-    pub fn connected(&self, metrics: &RequestMetrics) -> dependency_watchdog::runtime::seed::Seed {
+    /// The same for reads alone.
+    pub fn reads(&self) -> dependency_watchdog::runtime::seed::Seed {
+        let client = self.wire(&RequestMetrics::default()).client(Access::Reads);
+        dependency_watchdog::runtime::seed::Seed::unlimited(client)
+    }
+
+    /// Connections that can [die](Self::lose_connections).
+    fn wire(&self, metrics: &RequestMetrics) -> Wire {
         let seed = self.clone();
-        let connections = Connections::new(move || {
+        let make = move || {
             let made = seed.connections.clone();
             let number = made.made.fetch_add(1, Ordering::Relaxed);
             let seed = seed.clone();
-            BoxCloneSyncService::new(tower::service_fn(move |request| {
+            tower::service_fn(move |request| {
                 let (seed, made) = (seed.clone(), made.clone());
                 async move {
                     if number < made.dead.load(Ordering::Relaxed) {
@@ -296,12 +299,9 @@ impl Seed {
                     }
                     seed.serve(request).await
                 }
-            }))
-        });
-        let clients = Clients::new(connections, |connections: Connections<_>| {
-            Client::new(metrics.layer(connections), "default")
-        });
-        dependency_watchdog::runtime::seed::Seed::unlimited(clients)
+            })
+        };
+        Wire::over(make, metrics)
     }
 
     /// All connections of now die, and nobody says so: no request arrives, and no event of a watch.

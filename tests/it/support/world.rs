@@ -87,7 +87,7 @@ impl World {
     /// Starts the prober over connections that can die.
     pub fn start_connected(&mut self) {
         let requests = self.instruments.common.requests.clone();
-        let [seed, scale] = [(); 2].map(|()| self.seed.connected(&requests));
+        let [seed, scale] = [(); 2].map(|()| self.seed.counted(&requests));
         self.start_with(seed, scale);
     }
 
@@ -101,7 +101,7 @@ impl World {
         let [seed, scale] = [(); 2].map(|()| self.seed.counted(&self.instruments.common.requests));
         let (prober, stop) = (self.prober(seed, scale), self.stop.clone());
         // It has connections of its own, and counts nothing.
-        let reads = self.seed.unlimited();
+        let reads = self.seed.reads();
         self.prober = Some(tokio::spawn(async move {
             loop {
                 let work = async |elected: Elected| {

@@ -17,7 +17,8 @@ use dependency_watchdog::{
         leader::{Elected, Elector, Ended, Times},
         metrics::RequestMetrics,
         names::Names,
-        seed::{Budget, Clients, Connections, Seed},
+        seed::{Budget, Seed},
+        wire::{Access, Wire as SeedWire},
     },
     shoot::{Dial, Wire},
     weeder::{
@@ -36,7 +37,7 @@ use http_body_util::{BodyExt, BodyStream, StreamBody};
 use kube::Client;
 use tokio::task::{JoinHandle, spawn_local};
 use tokio_util::sync::CancellationToken;
-use tower::{Layer as _, service_fn, util::BoxCloneSyncService};
+use tower::service_fn;
 
 use super::{
     Shoots,
@@ -177,54 +178,44 @@ struct Way {
 
 impl Way {
     /// The seed within a budget, over connections of its own.
-    fn seed(&self, metrics: &RequestMetrics, qps: f64, burst: u32) -> Seed {
+    fn seed(&self, metrics: &RequestMetrics, access: Access, qps: f64, burst: u32) -> Seed {
         let burst = NonZeroU32::new(burst).unwrap();
-        Seed::new(self.clients(metrics), Budget { qps, burst })
+        Seed::new(self.client(metrics, access), Budget { qps, burst })
     }
 
-    fn clients(&self, metrics: &RequestMetrics) -> Clients {
+    fn client(&self, metrics: &RequestMetrics, access: Access) -> Client {
         let Self {
             gate, told, seed, ..
         } = self.clone();
-        let connections = Connections::new(move || {
+        let make = move || {
             let (gate, told, connection) = (gate.clone(), told.clone(), seed.connect());
-            BoxCloneSyncService::new(service_fn(
-                move |request: http::Request<kube::client::Body>| {
-                    let (gate, told, connection) = (gate.clone(), told.clone(), connection.clone());
-                    async move {
-                        let (head, body) = request.into_parts();
-                        let body = body.collect_bytes().await.map_err(std::io::Error::other)?;
-                        if let Ok(call) = Call::parse(&head, &body) {
-                            told.sends(&call);
-                        }
-                        gate.passes().await?;
-                        let answer = connection.call(http::Request::from_parts(head, body)).await;
-                        gate.passes().await?;
-                        let (head, body) = answer?.into_parts();
-                        let frames = BodyStream::new(body).then(move |frame| {
-                            let gate = gate.clone();
-                            async move {
-                                gate.passes().await?;
-                                frame
-                            }
-                        });
-                        Ok::<_, std::io::Error>(http::Response::from_parts(
-                            head,
-                            BodyExt::boxed_unsync(StreamBody::new(Box::pin(frames))),
-                        ))
+            service_fn(move |request: http::Request<kube::client::Body>| {
+                let (gate, told, connection) = (gate.clone(), told.clone(), connection.clone());
+                async move {
+                    let (head, body) = request.into_parts();
+                    let body = body.collect_bytes().await.map_err(std::io::Error::other)?;
+                    if let Ok(call) = Call::parse(&head, &body) {
+                        told.sends(&call);
                     }
-                },
-            ))
-        });
-        Clients::new(connections, |connections| {
-            Client::new(metrics.layer(connections), "default")
-        })
-    }
-
-    /// A client for the election alone.
-    fn client(&self) -> Client {
-        let seed = Seed::unlimited(self.clients(&RequestMetrics::default()));
-        seed.client().clone()
+                    gate.passes().await?;
+                    let answer = connection.call(http::Request::from_parts(head, body)).await;
+                    gate.passes().await?;
+                    let (head, body) = answer?.into_parts();
+                    let frames = BodyStream::new(body).then(move |frame| {
+                        let gate = gate.clone();
+                        async move {
+                            gate.passes().await?;
+                            frame
+                        }
+                    });
+                    Ok::<_, std::io::Error>(http::Response::from_parts(
+                        head,
+                        BodyExt::boxed_unsync(StreamBody::new(Box::pin(frames))),
+                    ))
+                }
+            })
+        };
+        SeedWire::over(make, metrics).client(access)
     }
 
     fn dial(&self) -> Dial {
@@ -249,13 +240,13 @@ async fn prober(way: Way, dry_run: bool, election: Election, stop: CancellationT
         let (term, standby) = match election {
             Election::None => (elected.term().await, None),
             Election::Stands => {
-                let reads = way.seed(requests, QPS, BURST);
+                let reads = way.seed(requests, Access::Reads, QPS, BURST);
                 let mut standby = Standby::begin(reads, dry_run, way.dial(), &instruments);
                 (standby.until(elected.term()).await, Some(standby))
             }
         };
         let [seed, scale, exec] = [(QPS, BURST), (200.0, 400), (50.0, 100)].map(|(qps, burst)| {
-            way.seed(requests, qps, burst)
+            way.seed(requests, Access::All, qps, burst)
                 .led_by(term.leadership.clone())
         });
         let (gates, counted) = (FeatureGates::default(), instruments.checks.clone());
@@ -277,7 +268,8 @@ async fn weeder(way: Way, election: Election, stop: CancellationToken) {
     let (instruments, _registry) = weeder::instruments::Instruments::new();
     let work = async |elected: Elected| {
         let term = elected.term().await;
-        let seed = way.seed(&instruments.common.requests, QPS, BURST);
+        let requests = &instruments.common.requests;
+        let seed = way.seed(requests, Access::All, QPS, BURST);
         let weeder = Weeder {
             dry_run: false,
             seed: seed.led_by(term.leadership).few_at_once(),
@@ -302,7 +294,12 @@ async fn lead(
     }
     let times = [15, 10, 2].map(Duration::from_secs);
     let times = Times::new(times[0], times[1], times[2]).unwrap();
-    let mut elector = Elector::new(way.client(), "garden", lease, times);
+    let mut elector = Elector::new(
+        way.client(&RequestMetrics::default(), Access::All),
+        "garden",
+        lease,
+        times,
+    );
     loop {
         match elector
             .stand(stop, async |elected| work(elected).await)

@@ -1,10 +1,16 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{Request, Response};
-use kube::client::{Body, ClientBuilder};
+use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{runtime::answers::Bounds, shoot::MAX_KUBECONFIG_BYTES};
+use crate::{
+    runtime::{
+        metrics::RequestMetrics,
+        wire::{Access, Wire},
+    },
+    shoot::MAX_KUBECONFIG_BYTES,
+};
 
 fn secret(data: &Value) -> Secret {
     serde_json::from_value(json!({
@@ -104,9 +110,7 @@ fn full_pages() -> Client {
         });
         Ok::<_, std::convert::Infallible>(Response::new(Body::from(list.to_string().into_bytes())))
     });
-    ClientBuilder::new(service, "default")
-        .with_layer(&Bounds)
-        .build()
+    Wire::over(move || service.clone(), &RequestMetrics::default()).client(Access::Reads)
 }
 
 #[tokio::test]
