@@ -26,19 +26,16 @@ impl CheckMetrics {
     pub fn register(&self, registry: &mut Registry) {
         registry.register(
             "checks_waiting",
-            &[],
             "Checks that are due and wait for their turn, which is not part of their timeout",
             self.waiting.clone(),
         );
         registry.register(
             "checks_in_flight",
-            &[],
             "Checks that are under way",
             self.running.clone(),
         );
         registry.register(
             "exec_timeouts_tolerated",
-            &[],
             "Commands of checks that had not ended in time and would have failed, but for the feature \
              gate ExecProbeTimeout that is off",
             self.tolerated.clone(),

@@ -20,11 +20,7 @@ use super::{
 };
 use crate::{
     api::{CheckType, ExecAction, HealthCheck, HttpGetAction, TcpSocketAction},
-    runtime::{
-        metrics::{ProbeResult, ProbeType, is_past},
-        names::Names,
-        seed::Seed,
-    },
+    runtime::{metrics::is_past, names::Names, seed::Seed},
 };
 
 /// So many requests and connections are under way at once, half of them of one policy. Each takes a
@@ -120,7 +116,7 @@ impl Runner {
 
     async fn request(&self, namespace: &str, action: &HttpGetAction, timeout: Duration) -> Run {
         let target = Target::of(namespace, &action.service, action.port);
-        self.reach(ProbeType::HttpGet, timeout, &target, async |addresses| {
+        self.reach("httpGet", timeout, &target, async |addresses| {
             http::get(&addresses, &target, action, &self.inner.tls).await
         })
         .await
@@ -132,15 +128,14 @@ impl Runner {
             Ok(_) => Outcome::Success,
             Err(outcome) => outcome,
         };
-        self.reach(ProbeType::TcpSocket, timeout, &target, connect)
-            .await
+        self.reach("tcpSocket", timeout, &target, connect).await
     }
 
     /// One run that goes to the addresses of a target, when it is its turn. They are looked up within
     /// the timeout, but not as a part of it: that the DNS is slow says nothing of who has the name.
     async fn reach(
         &self,
-        kind: ProbeType,
+        kind: &'static str,
         timeout: Duration,
         target: &Target,
         run: impl AsyncFnOnce(Vec<SocketAddr>) -> Outcome,
@@ -188,7 +183,7 @@ impl Runner {
             Err(unknown) => Err(Outcome::Unknown(unknown)),
         };
         drop(waiting);
-        let run = self.timed(ProbeType::Exec, timeout, async |until| {
+        let run = self.timed("exec", timeout, async |until| {
             let command = match begun {
                 Ok(command) => command,
                 Err(unknown) => return unknown,
@@ -211,7 +206,7 @@ impl Runner {
 
     async fn timed(
         &self,
-        kind: ProbeType,
+        kind: &'static str,
         timeout: Duration,
         run: impl AsyncFnOnce(Instant) -> Outcome,
     ) -> Run {
@@ -231,10 +226,10 @@ impl Runner {
             metrics.tolerate();
         }
         let result = match (&outcome, outcome.said()) {
-            (Outcome::Timeout(_) | Outcome::Tolerated(_), _) => ProbeResult::Timeout,
-            (_, Said::Yes) => ProbeResult::Success,
-            (_, Said::No) => ProbeResult::Failure,
-            (_, Said::Nothing) => ProbeResult::Unknown,
+            (Outcome::Timeout(_) | Outcome::Tolerated(_), _) => "timeout",
+            (_, Said::Yes) => "success",
+            (_, Said::No) => "failure",
+            (_, Said::Nothing) => "unknown",
         };
         metrics.probes.ended(kind, result, took, timeout);
         Run { began, outcome }

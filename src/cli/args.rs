@@ -9,7 +9,6 @@ use crate::{
     api,
     checks::FeatureGates,
     runtime::{
-        admin::BindAddress,
         leader::{Elector, Times, TimesError},
         seed::{Budget, LEAST_QPS, MOST_QPS},
         telemetry::LogFormat,
@@ -91,7 +90,7 @@ pub(super) struct AdminArgs {
         value_name = "ADDRESS",
         default_value = ":9643"
     )]
-    pub(super) metrics_bind_addr: BindAddress,
+    pub(super) metrics_bind_addr: String,
 
     /// Where /healthz and /readyz are served: HOST:PORT, :PORT for all addresses, or 0 for nowhere;
     /// may be the address of the metrics
@@ -101,7 +100,7 @@ pub(super) struct AdminArgs {
         value_name = "ADDRESS",
         default_value = ":9644"
     )]
-    pub(super) health_bind_addr: BindAddress,
+    pub(super) health_bind_addr: String,
 }
 
 /// Whether anything is done.

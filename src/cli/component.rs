@@ -6,13 +6,13 @@ use std::time::Duration;
 use clap::Args;
 use kube::Client;
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::args::{
     ActingArgs, AdminArgs, ClientArgs, Former, FormerArgs, FormerError, LeaderArgs, LogArgs,
 };
 use crate::runtime::{
-    admin::{Admin, BindError, Endpoints},
+    admin::{Admin, BindError},
     instruments::Common,
     leader::{Elected, Elector, Ended, Leadership, Stuck, Term, TimesError},
     metrics::{BudgetMetrics, Registry},
@@ -67,7 +67,8 @@ pub(super) struct Component {
 /// What a component works with while it stands for election.
 pub(super) struct Candidate<'a> {
     wire: &'a Wire,
-    instruments: &'a Common,
+    /// By which others see how this candidacy fares.
+    pub(super) instruments: &'a Common,
     budget: Budget,
     /// Whether every policy is treated as one with the mode `DryRun`.
     pub(super) dry_run: bool,
@@ -86,7 +87,7 @@ impl Candidate<'_> {
     /// Waits until this process leads.
     pub(super) async fn elected(self) -> Context {
         let term = self.elected.term().await;
-        self.instruments.leader.set(true);
+        self.instruments.leader.set(1);
         self.begins.notify_one();
         let client = self.wire.client(Access::All);
         let budget = &self.instruments.seed_budget;
@@ -171,20 +172,23 @@ impl Component {
         }
         let election = args.leader.election()?;
         let stop = shutdown::on_signal()?;
-        instruments.checks.stopped_by(stop.clone());
-        let endpoints = Endpoints {
-            registry,
-            liveness: instruments.liveness.clone(),
-            checks: instruments.checks.clone(),
-        };
         let (metrics, health) = (&args.admin.metrics_bind_addr, &args.admin.health_bind_addr);
-        let admin = Admin::bind(metrics, health, endpoints).await?;
+        let admin = Admin::bind(metrics, health, (registry, instruments.shown())).await?;
+        // It tells about the end, so it outlives it.
+        let _serving = AbortOnDropHandle::new(tokio::spawn(admin.run()));
         let config = seed::config(args.client.kubeconfig.as_deref()).await?;
         let wire = Wire::new(config, &instruments.requests)?;
-        let work = async |elected: Elected, begins: &Notify| {
+        let work = async |elected: Elected, begins: &Notify, instruments: &Common| {
+            let stopped = stop.clone();
+            instruments
+                .health
+                .check("shutdown", move || match stopped.is_cancelled() {
+                    true => Err("shutting down".to_owned()),
+                    false => Ok(()),
+                });
             let candidate = Candidate {
                 wire: &wire,
-                instruments: &instruments,
+                instruments,
                 budget: args.client.budget(),
                 dry_run,
                 elected,
@@ -192,22 +196,16 @@ impl Component {
             };
             work(candidate).await
         };
-        // The endpoints tell about the end, so they outlive it.
-        let last = CancellationToken::new();
-        let serving = tokio::spawn(admin.run(last.clone()));
-        let ended = match election {
+        match election {
             Some(election) => {
                 let elector = election.elector(wire.client(Access::All), lease);
-                let checks = &instruments.checks;
-                checks.register("leader-election", elector.check());
                 lead(elector, &instruments, &stop, work).await
             }
-            None => work(Elected::unopposed(stop.clone()), &Notify::new()).await,
-        };
-        last.cancel();
-        // The server does not panic; if it did, there is nobody left to tell.
-        let _ = serving.await;
-        ended
+            None => {
+                let elected = Elected::unopposed(stop.clone());
+                work(elected, &Notify::new(), &instruments).await
+            }
+        }
     }
 }
 
@@ -216,11 +214,12 @@ async fn lead(
     mut elector: Elector,
     instruments: &Common,
     stop: &CancellationToken,
-    work: impl AsyncFn(Elected, &Notify) -> Result<(), ComponentError>,
+    work: impl AsyncFn(Elected, &Notify, &Common) -> Result<(), ComponentError>,
 ) -> Result<(), ComponentError> {
-    let leader = &instruments.leader;
     loop {
-        leader.set(false);
+        let instruments = instruments.anew();
+        instruments.leader.set(0);
+        instruments.health.check("leader-election", elector.check());
         let candidacy = async |elected| {
             let begins = Notify::new();
             let blind = async {
@@ -228,17 +227,17 @@ async fn lead(
                 instruments.watches.blind(BLIND).await
             };
             tokio::select! {
-                done = work(elected, &begins) => done,
+                done = work(elected, &begins, &instruments) => done,
                 kinds = blind => Err(ComponentError::Blind(kinds.join(", "))),
             }
         };
         let ended = elector.stand(stop, candidacy).await;
-        leader.set(false);
+        instruments.leader.set(0);
         match ended? {
             Ended::Stopped => return Ok(()),
             Ended::Done(done) => return done,
             Ended::Lost(lost) => {
-                leader.lost();
+                instruments.leaderships_lost.inc();
                 tracing::warn!("{lost}");
             }
         }

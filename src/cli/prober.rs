@@ -43,6 +43,7 @@ pub(super) async fn run(args: ProberArgs) -> Result<(), ComponentError> {
     let (scale, checks) = (args.scale, args.checks);
     let work = async |candidate: Candidate<'_>| {
         let dry_run = candidate.dry_run;
+        let instruments = instruments.anew(candidate.instruments.clone());
         let (context, standby) = if args.component.has_rivals() {
             let reads = candidate.reads(&instruments.standby_budget);
             let mut standby = Standby::begin(reads, dry_run, Default::default(), &instruments);
@@ -64,7 +65,6 @@ pub(super) async fn run(args: ProberArgs) -> Result<(), ComponentError> {
             instruments: instruments.clone(),
         };
         fleet::lead(prober, standby, context.term.stop).await;
-        instruments.stand_by();
         Ok(())
     };
     component.run(&args.component, work).await

@@ -33,6 +33,7 @@ pub(super) async fn run(args: WeederArgs) -> Result<(), ComponentError> {
     };
     let work = async |candidate: Candidate<'_>| {
         let dry_run = candidate.dry_run;
+        let instruments = instruments.anew(candidate.instruments.clone());
         let context = candidate.elected().await;
         let weeder = Weeder {
             seed: context.seed,
@@ -40,7 +41,6 @@ pub(super) async fn run(args: WeederArgs) -> Result<(), ComponentError> {
             instruments: instruments.clone(),
         };
         run::run(weeder, context.term.stop).await;
-        instruments.stand_by();
         Ok(())
     };
     component.run(&args.component, work).await

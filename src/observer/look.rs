@@ -22,7 +22,7 @@ use super::{
 use crate::{
     api::MetricsProvider,
     checks::{Outcome, Runner},
-    runtime::metrics::{ProbeMetrics, ProbeResult, ProbeType},
+    runtime::metrics::ProbeMetrics,
     shoot::{Consistency, ReadError, Readiness, Shoot},
 };
 
@@ -235,11 +235,11 @@ async fn ready(shoot: Shoot, limit: Duration, metrics: ProbeMetrics) -> Ended {
     let read = shoot.readiness(limit).await;
     let hung = hangs(&read);
     let (ready, result) = match read {
-        Ok(Readiness::Ready) => (Ready::Yes, ProbeResult::Success),
-        Ok(Readiness::NotReady(failed)) => (Ready::No(failed), ProbeResult::Failure),
+        Ok(Readiness::Ready) => (Ready::Yes, "success"),
+        Ok(Readiness::NotReady(failed)) => (Ready::No(failed), "failure"),
         Err(error) => (Ready::Unknown(error.to_string()), result(&error)),
     };
-    metrics.ended(ProbeType::Readyz, result, began.elapsed(), limit);
+    metrics.ended("readyz", result, began.elapsed(), limit);
     (Found::Ready(ready), Some(hung))
 }
 
@@ -254,10 +254,10 @@ async fn serves(
     let read = shoot.serves(group, version, limit).await;
     let hung = hangs(&read);
     let (answer, result) = match read {
-        Ok(()) => (Answer::Passed, ProbeResult::Success),
+        Ok(()) => (Answer::Passed, "success"),
         // What is refused to us may work all the same.
         Err(error @ (ReadError::Unauthorized { .. } | ReadError::Forbidden { .. })) => {
-            (Answer::Unknown(error.to_string()), ProbeResult::Unknown)
+            (Answer::Unknown(error.to_string()), "unknown")
         }
         // An API server that breaks the connection, or has too much to do, tells nothing of what stands
         // behind it.
@@ -266,14 +266,14 @@ async fn serves(
         }
         Err(error) => (Answer::Failed(error.to_string()), result(&error)),
     };
-    metrics.ended(ProbeType::ApiService, result, began.elapsed(), limit);
+    metrics.ended("apiService", result, began.elapsed(), limit);
     (answer, hung)
 }
 
-fn result(error: &ReadError) -> ProbeResult {
+fn result(error: &ReadError) -> &'static str {
     match error {
-        ReadError::Timeout { .. } => ProbeResult::Timeout,
-        ReadError::TooManyRequests { .. } => ProbeResult::Throttled,
-        _ => ProbeResult::Failure,
+        ReadError::Timeout { .. } => "timeout",
+        ReadError::TooManyRequests { .. } => "throttled",
+        _ => "failure",
     }
 }

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use futures::StreamExt;
 use kube::{Api, core::PartialObjectMeta, runtime::watcher};
-use tokio::sync::watch;
+use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use self::{confirmations::Confirmations, loops::Loops};
@@ -20,7 +20,7 @@ use super::{
     report::{PolicyReport, Reporter},
     rights::{AllNeeds, Needs, Reviewer},
     scale::Scaler,
-    standby::{Observed, Selection, Standby},
+    standby::{LOOP, Observed, Selection, Standby},
 };
 use crate::{
     api::ClusterHealth,
@@ -28,7 +28,7 @@ use crate::{
     cluster::Changed,
     observer::look::Means,
     runtime::{
-        liveness::LoopLiveness,
+        health::Health,
         seed::Seed,
         timer::until,
         watches::{WatchState, events},
@@ -50,7 +50,7 @@ pub struct Prober {
     pub checks: Runner,
     /// Makes connections to shoots, unless a standby has made them before.
     pub dial: Dial,
-    /// Metrics, liveness and readiness.
+    /// Metrics and health.
     pub instruments: Instruments,
 }
 
@@ -70,9 +70,9 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
             (known, standby.hand_over().await)
         }
         None => {
-            let mut observed = Observed::nothing(&seed, prober.dry_run, prober.dial, &instruments);
+            let observed = Observed::nothing(&seed, prober.dry_run, prober.dial, &instruments);
             let policies = observed.selection.policies.clone();
-            let known = observed.liveness.until(recall(policies)).await;
+            let known = observed.health.beat_until(LOOP, recall(policies)).await;
             (known, observed)
         }
     };
@@ -92,7 +92,7 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
         seed.clone(),
         (clusters, statuses),
         instruments.health.clone(),
-        instruments.common.liveness.clone(),
+        instruments.common.health.clone(),
     );
     // The writer outlives the loops, whose end may cause the last reports.
     let last = CancellationToken::new();
@@ -132,7 +132,7 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
         confirmations,
         reporter,
         needs,
-        liveness: observed.liveness,
+        health: observed.health,
     };
     fleet.run(stop).await;
     last.cancel();
@@ -156,7 +156,7 @@ struct Fleet {
     reporter: Reporter,
     /// What the rights are reviewed for.
     needs: watch::Sender<AllNeeds>,
-    liveness: LoopLiveness,
+    health: Health,
 }
 
 impl Fleet {
@@ -165,7 +165,7 @@ impl Fleet {
         let known: Changed = known.map(|(name, _)| name.clone()).collect();
         self.apply(true, &known);
         loop {
-            self.liveness.beat();
+            self.health.beat(LOOP);
             let restart = self.loops.next_restart();
             let (about_policies, changed) = tokio::select! {
                 biased;
@@ -185,7 +185,7 @@ impl Fleet {
                     self.loops.restart(&self.selection.index);
                     continue;
                 }
-                () = self.liveness.due() => continue,
+                () = sleep(Health::BEAT) => continue,
             };
             self.apply(about_policies, &changed);
         }

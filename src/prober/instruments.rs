@@ -1,4 +1,4 @@
-//! Metrics, liveness and readiness of the prober.
+//! Metrics and health of the prober.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use crate::{
     checks::CheckMetrics,
     runtime::{
         instruments::Common,
-        metrics::{BudgetMetrics, Registry, States},
+        metrics::{self, BudgetMetrics, Registry, States},
     },
 };
 
-/// The prober's metrics, liveness and readiness. Clones count for the same.
-#[derive(Clone, Debug)]
+/// The prober's metrics and health. Clones count for the same.
+#[derive(Clone)]
 pub struct Instruments {
     /// Probes and scale operations.
     pub prober: Arc<ProberMetrics>,
@@ -35,9 +35,10 @@ pub struct Instruments {
 impl Instruments {
     /// Instruments, and the registry that shows all of them.
     pub fn new() -> (Self, Registry) {
-        let mut registry = Registry::default();
+        let mut all = Registry::default();
+        let registry = metrics::own(&mut all);
         let (common, [scale_budget, exec_budget, standby_budget]) =
-            Common::register(&mut registry, ["scale", "exec", "standby"]);
+            Common::register(registry, ["scale", "exec", "standby"]);
         let prober: Arc<ProberMetrics> = Arc::default();
         let instruments = Self {
             checks: CheckMetrics::new(prober.durations.clone()),
@@ -49,21 +50,27 @@ impl Instruments {
             standby: States::new(standby::STATES),
             common,
         };
-        instruments.prober.register(&mut registry);
-        instruments.checks.register(&mut registry);
-        instruments.health.register(&mut registry);
+        instruments.prober.register(registry);
+        drop(instruments.common.watches.restarts("Secrets"));
+        instruments.checks.register(registry);
+        instruments.health.register(registry);
         instruments.standby.register(
-            &mut registry,
+            registry,
             "standby_clusters",
             "Clusters that this replica observes while it does not lead: judged (the last read came to \
              a verdict), undetermined (it did not), pending (not read yet)",
         );
-        (instruments, registry)
+        (instruments, all)
     }
 
-    /// What a replica shows that does not lead. What is counted for each loop has ended with it.
-    pub fn stand_by(&self) {
-        self.common.stand_by();
+    /// The same for one more candidacy, whose common instruments these are. What is counted for each loop has
+    /// ended with it.
+    #[must_use]
+    pub fn anew(&self, common: Common) -> Self {
         self.health.stand_by();
+        Self {
+            common,
+            ..self.clone()
+        }
     }
 }

@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, pin::pin, sync::Arc};
 use tokio::{
     sync::watch,
     task::{AbortHandle, JoinError, JoinSet},
-    time::Instant,
+    time::{Instant, sleep},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -28,13 +28,13 @@ use super::{
 };
 use crate::{
     cluster::{Assignment, Settings},
-    runtime::{liveness::LoopLiveness, metrics::States, seed::Seed, watches::WatchState},
+    runtime::{health::Health, metrics::States, seed::Seed, watches::WatchState},
     shoot::Dial,
     util::mono_time::Origin,
 };
 
 /// The name of the fleet's loop.
-const LOOP: &str = "fleet";
+pub(super) const LOOP: &str = "fleet";
 
 /// All that a replica observes which does not lead.
 pub struct Standby {
@@ -59,7 +59,7 @@ pub(super) struct Observed {
     pub(super) selection: Selection,
     pub(super) evidence: Evidence,
     pub(super) origin: Origin,
-    pub(super) liveness: LoopLiveness,
+    pub(super) health: Health,
     pub(super) readings: BTreeMap<Arc<str>, Reading>,
 }
 
@@ -77,7 +77,7 @@ impl Observed {
             selection: Selection::watch(seed.client(), dry_run, &common.watches),
             evidence: Evidence::new(seed, dial, secrets),
             origin: Origin::new(Instant::now().into_std()),
-            liveness: common.liveness.begin(LOOP),
+            health: common.health.clone(),
             readings: BTreeMap::new(),
         }
     }
@@ -105,7 +105,7 @@ impl Standby {
     pub async fn until<T>(&mut self, done: impl Future<Output = T>) -> T {
         let mut done = pin!(done);
         loop {
-            self.observed.liveness.beat();
+            self.observed.health.beat(LOOP);
             tokio::select! {
                 biased;
                 done = &mut done => return done,
@@ -115,7 +115,7 @@ impl Standby {
                     }
                 }
                 Some(ended) = self.tasks.join_next() => self.ended(ended),
-                () = self.observed.liveness.due() => {}
+                () = sleep(Health::BEAT) => {}
             }
         }
     }

@@ -1,27 +1,30 @@
 //! Everything by which others see how a component fares, whatever it does.
 
+use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
+use tokio::sync::watch;
+
 use super::{
-    liveness::Liveness,
-    metrics::{self, BudgetMetrics, LeaderMetrics, Registry, RequestMetrics},
-    readiness::Checks,
+    health::Health,
+    metrics::{BudgetMetrics, Registry, RequestMetrics},
     watches::Watches,
 };
 
-/// What every component tells its metrics, its liveness and its readiness to. Clones are the same.
-#[derive(Clone, Debug)]
+/// What every component tells its metrics and its health to. Clones are the same.
+#[derive(Clone)]
 pub struct Common {
     /// Requests to the seed.
     pub requests: RequestMetrics,
     /// Requests that wait for their turn, but for those that have a budget of their own.
     pub seed_budget: BudgetMetrics,
     /// Whether this replica acts.
-    pub leader: LeaderMetrics,
+    pub leader: Gauge,
+    /// How often it has lost the Lease.
+    pub leaderships_lost: Counter,
     /// The watches on the seed.
     pub watches: Watches,
-    /// Whether the main loops move.
-    pub liveness: Liveness,
-    /// Whether the process is ready.
-    pub checks: Checks,
+    /// Whether the main loops move, and whether the process is ready.
+    pub health: Health,
+    shown: watch::Sender<Health>,
 }
 
 impl Common {
@@ -30,27 +33,48 @@ impl Common {
         registry: &mut Registry,
         budgets: [&'static str; N],
     ) -> (Self, [BudgetMetrics; N]) {
-        let checks = Checks::default();
+        let health = Health::default();
         let (seed_budget, budgets) = BudgetMetrics::register(registry, "seed", budgets);
         let common = Self {
             requests: RequestMetrics::default(),
             seed_budget,
-            leader: LeaderMetrics::default(),
-            watches: Watches::new(checks.clone()),
-            liveness: Liveness::default(),
-            checks,
+            leader: Gauge::default(),
+            leaderships_lost: Counter::default(),
+            watches: Watches::new(health.clone()),
+            shown: watch::Sender::new(health.clone()),
+            health,
         };
+        // Without an election, it does.
+        common.leader.set(1);
         common.requests.register(registry);
         common.watches.register(registry);
-        common.leader.register(registry);
-        registry.register_build_info();
-        metrics::register_process(registry);
+        registry.register(
+            "leader",
+            "1 if this replica acts, 0 if it stands by",
+            common.leader.clone(),
+        );
+        registry.register(
+            "leaderships_lost",
+            "How often this process lost the Lease, and stood for election again",
+            common.leaderships_lost.clone(),
+        );
         (common, budgets)
     }
 
-    /// What a replica shows that does not lead: nothing is watched and no loop runs, as it should be.
-    pub fn stand_by(&self) {
-        self.liveness.clear();
-        self.watches.clear();
+    /// The same for one more candidacy, which has no loop and no watch yet: its health is shown from now on.
+    #[must_use]
+    pub fn anew(&self) -> Self {
+        let health = Health::default();
+        self.shown.send_replace(health.clone());
+        Self {
+            watches: self.watches.anew(health.clone()),
+            health,
+            ..self.clone()
+        }
+    }
+
+    /// The health of the present candidacy.
+    pub fn shown(&self) -> watch::Receiver<Health> {
+        self.shown.subscribe()
     }
 }

@@ -1,12 +1,11 @@
 //! What the process needs around its work: the seed, logs, metrics, health, the end.
 
 pub mod admin;
+pub mod health;
 pub mod instruments;
 pub mod leader;
-pub mod liveness;
 pub mod metrics;
 pub mod names;
-pub mod readiness;
 pub(crate) mod rights;
 pub(crate) mod salvage;
 pub mod seed;

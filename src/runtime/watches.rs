@@ -23,7 +23,7 @@ use prometheus_client::{
 };
 use tokio::time::{Instant, sleep_until};
 
-use super::{metrics::Registry, readiness::Checks, wire::MAX_ANSWER_BYTES};
+use super::{health::Health, metrics::Registry, wire::MAX_ANSWER_BYTES};
 
 /// A watch of what the operator has to hear of soon ends after this long, in seconds, and is taken up where
 /// it was, by one request: a connection that was lost in silence is found out soon enough for a window of
@@ -41,10 +41,10 @@ const BROKEN: Duration = Duration::from_secs(60);
 const QUIET: Duration = Duration::from_secs(90);
 
 /// All watches of the process. Clones are the same.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Watches {
     restarts: Family<Kind, Counter>,
-    checks: Checks,
+    health: Health,
     /// By the names of their checks.
     begun: Arc<Mutex<BTreeMap<&'static str, WatchState>>>,
 }
@@ -118,12 +118,21 @@ impl State {
 }
 
 impl Watches {
-    /// Watches whose state `checks` tell.
-    pub fn new(checks: Checks) -> Self {
+    /// Watches whose state `health` tells.
+    pub fn new(health: Health) -> Self {
         Self {
             restarts: Family::default(),
-            checks,
+            health,
             begun: Arc::default(),
+        }
+    }
+
+    /// None of them, counted by the same metric.
+    pub(super) fn anew(&self, health: Health) -> Self {
+        let restarts = self.restarts.clone();
+        Self {
+            restarts,
+            ..Self::new(health)
         }
     }
 
@@ -131,7 +140,6 @@ impl Watches {
     pub fn register(&self, registry: &mut Registry) {
         registry.register(
             "watch_restarts",
-            &["kind"],
             "Watches on the seed that broke and were resumed, and lists that failed",
             self.restarts.clone(),
         );
@@ -159,16 +167,9 @@ impl Watches {
             restarts: self.restarts(kind),
         };
         let asked = watch.clone();
-        self.checks.register(check, move || asked.check());
+        self.health.check(check, move || asked.check());
         self.begun().insert(check, watch.clone());
         watch
-    }
-
-    /// There are none any more, and there need not be.
-    pub(super) fn clear(&self) {
-        for (check, _) in std::mem::take(&mut *self.begun()) {
-            self.checks.remove(check);
-        }
     }
 
     fn begun(&self) -> MutexGuard<'_, BTreeMap<&'static str, WatchState>> {
@@ -316,7 +317,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_never_lists_a_kind_is_blind() {
-        let watches = Watches::new(Checks::default());
+        let watches = Watches::new(Health::default());
         let (one, two) = (watches.begin("Ones", "one"), watches.begin("Twos", "two"));
         one.told(&watcher::Event::<()>::InitDone);
         two.told(&watcher::Event::<()>::Init);
@@ -331,7 +332,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_not_needed_is_neither_broken_nor_blind() {
-        let checks = Checks::default();
+        let checks = Health::default();
         let watches = Watches::new(checks.clone());
         let watch = watches.begin_idle("Widgets", "watch-widgets");
         assert_eq!(result(&checks), Ok(()));
@@ -353,13 +354,13 @@ mod tests {
         assert_eq!(result(&checks), Ok(()));
     }
 
-    fn begun() -> (WatchState, Checks) {
-        let checks = Checks::default();
+    fn begun() -> (WatchState, Health) {
+        let checks = Health::default();
         let watch = Watches::new(checks.clone()).begin("Widgets", "watch-widgets");
         (watch, checks)
     }
 
-    fn result(checks: &Checks) -> Result<(), String> {
+    fn result(checks: &Health) -> Result<(), String> {
         let [(name, result)] = &checks.results()[..] else {
             panic!("one check");
         };

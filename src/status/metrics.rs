@@ -15,36 +15,36 @@ pub struct WriterMetrics {
 }
 
 impl WriterMetrics {
-    /// Shows them.
-    pub fn register(&self, registry: &mut Registry) {
+    /// Shows them, of writes of these kinds.
+    pub fn register(&self, registry: &mut Registry, kinds: &[&'static str]) {
+        // A rise from nothing is none for Prometheus.
+        for kind in kinds {
+            let labels = [("kind", *kind), ("result", "success")];
+            drop(self.writes.get_or_create(&labels));
+        }
         registry.register(
             "status_writes",
-            &["kind", "result"],
             "Writes of statuses and finalizers that ended",
             self.writes.clone(),
         );
         registry.register(
             "status_writes_in_flight",
-            &[],
             "Writes of statuses and finalizers that are under way",
             self.writing.clone(),
         );
         registry.register(
             "status_writes_due",
-            &[],
             "Objects whose status is due to be written and is not being written yet, as of the last \
              five seconds",
             self.due.clone(),
         );
         registry.register(
             "events_written",
-            &[],
             "Kubernetes events that the seed has taken",
             self.events.written.clone(),
         );
         registry.register(
             "events_dropped",
-            &[],
             "Kubernetes events that the seed refused or did not answer, or for which there was no room \
              or no time",
             self.events.dropped.clone(),

@@ -10,7 +10,7 @@ use futures::{FutureExt as _, StreamExt, future::BoxFuture, stream::FuturesUnord
 use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::{
     sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
-    time::{Instant, timeout},
+    time::{Instant, interval, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -19,7 +19,7 @@ use super::{
     metrics::{WriterMetrics, set},
     request::WriteError,
 };
-use crate::runtime::{liveness::Liveness, seed::Seed, timer::until};
+use crate::runtime::{health::Health, seed::Seed, timer::until};
 
 /// So many objects are written at once.
 const WRITES_AT_ONCE: usize = 16;
@@ -109,7 +109,7 @@ impl Writer {
         seed: Seed,
         content: C,
         metrics: WriterMetrics,
-        liveness: Liveness,
+        health: Health,
     ) -> (Self, Sender<C>) {
         let (sender, changes) = mpsc::unbounded_channel();
         let events = metrics.events.clone();
@@ -119,7 +119,7 @@ impl Writer {
             changes,
             content,
             metrics,
-            liveness,
+            health,
             writes: FuturesUnordered::new(),
             overtaken: 0,
         };
@@ -143,7 +143,7 @@ struct Writing<C: Content> {
     changes: UnboundedReceiver<Change<C>>,
     content: C,
     metrics: WriterMetrics,
-    liveness: Liveness,
+    health: Health,
     writes: FuturesUnordered<Write<C>>,
     outbox: Outbox,
     /// How many writes were begun since the last event was.
@@ -152,9 +152,9 @@ struct Writing<C: Content> {
 
 impl<C: Content> Writing<C> {
     async fn run(mut self, stop: CancellationToken) {
-        let mut liveness = self.liveness.begin(LOOP);
+        let mut timer = interval(Health::BEAT);
         loop {
-            liveness.beat();
+            self.health.beat(LOOP);
             self.review();
             set(&self.metrics.writing, self.writes.len());
             let next = self.content.next();
@@ -183,7 +183,7 @@ impl<C: Content> Writing<C> {
                 // One that is begun is always followed: it may have the turn that all others, of
                 // statuses too, wait for.
                 () = self.outbox.sent() => {}
-                () = liveness.due() => set(&self.metrics.due, self.content.due()),
+                _ = timer.tick() => set(&self.metrics.due, self.content.due()),
             }
         }
         // Whoever comes next learns from it what was done last. A failure is not tried again.

@@ -2,12 +2,15 @@
 
 use super::metrics::WeederMetrics;
 use crate::{
-    runtime::{instruments::Common, metrics::Registry},
+    runtime::{
+        instruments::Common,
+        metrics::{self, Registry},
+    },
     status::WriterMetrics,
 };
 
-/// What the weeder tells its metrics, its liveness and its readiness to. Clones are the same.
-#[derive(Clone, Debug)]
+/// What the weeder tells its metrics and its health to. Clones are the same.
+#[derive(Clone)]
 pub struct Instruments {
     /// Services, windows and pods.
     pub weeder: WeederMetrics,
@@ -20,22 +23,28 @@ pub struct Instruments {
 impl Instruments {
     /// Instruments, and the registry that shows all of them.
     pub fn new() -> (Self, Registry) {
-        let mut registry = Registry::default();
-        let (common, []) = Common::register(&mut registry, []);
+        let mut all = Registry::default();
+        let registry = metrics::own(&mut all);
+        let (common, []) = Common::register(registry, []);
         let instruments = Self {
             weeder: WeederMetrics::default(),
             writer: WriterMetrics::default(),
             common,
         };
-        instruments.weeder.register(&mut registry);
-        instruments.writer.register(&mut registry);
-        (instruments, registry)
+        instruments.weeder.register(registry);
+        instruments.writer.register(registry, &["WeedPolicy"]);
+        drop(instruments.common.watches.restarts("Pods"));
+        (instruments, all)
     }
 
-    /// What a replica shows that does not lead.
-    pub fn stand_by(&self) {
-        self.common.stand_by();
+    /// The same for one more candidacy, whose common instruments these are.
+    #[must_use]
+    pub fn anew(&self, common: Common) -> Self {
         self.weeder.stand_by();
         self.writer.stand_by();
+        Self {
+            common,
+            ..self.clone()
+        }
     }
 }

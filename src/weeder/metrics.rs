@@ -108,84 +108,71 @@ impl WeederMetrics {
     pub fn register(&self, registry: &mut Registry) {
         registry.register(
             "weed_policies",
-            &["state"],
             "WeedPolicies: watching, dry_run, suspended, invalid, deleting",
             self.policies.clone(),
         );
         registry.register(
             "services",
-            &["state"],
             "Services that WeedPolicies watch and that have an EndpointSlice, for each policy: ready, \
              not_ready",
             self.services.clone(),
         );
         registry.register(
             "open_windows",
-            &[],
             "Services that became ready a short while ago, for each policy that has the pods deleted \
              which need them",
             self.windows.clone(),
         );
         registry.register(
             "windows_opened",
-            &["trigger"],
             "Windows that opened or began anew: Recovered (the service became ready), FoundReady (at \
              start, or new to a policy), ChangedUnseen (while nobody watched)",
             self.opened.clone(),
         );
         registry.register(
             "pod_watches",
-            &["scope"],
             "Watches of pods that go on: of one namespace, or of all",
             self.watches.clone(),
         );
         registry.register(
             "looping_pods",
-            &[],
             "Pods that were seen in CrashLoopBackOff by a watch of pods that goes on, and are still there",
             self.looping.clone(),
         );
         registry.register(
             "pod_deletions_waiting",
-            &[],
             "Pods that are to be deleted and wait for their turn",
             self.waiting.clone(),
         );
         registry.register(
             "pod_deletions",
-            &["result"],
             "Deletions of pods that the seed was asked for: accepted, gone (404), changed (409), \
              throttled (429), refused, unanswered",
             self.deletions.clone(),
         );
         registry.register(
             "pod_deletions_in_flight",
-            &[],
             "Deletions of pods that are under way",
             self.deleting.clone(),
         );
         registry.register(
             "weed_delay_seconds",
-            &[],
             "Time from the moment at which a service was ready and a pod that needs it was seen in \
              CrashLoopBackOff to its accepted deletion",
             self.delay.clone(),
         );
         registry.register(
             "pods_weeded",
-            &[],
             "Pods that were deleted, those included of which it turned out only later",
             self.weeded.clone(),
         );
         registry.register(
             "pods_spared",
-            &[],
             "Pods that would have been deleted if the mode were not DryRun",
             self.would_weed.clone(),
         );
         registry.register(
             "pods_left_alone",
-            &["reason"],
             "Pods in CrashLoopBackOff that were not to be deleted, by the reason in the policy's status",
             self.left_alone.clone(),
         );

@@ -6,7 +6,7 @@ use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered}
 use kube::Client;
 use tokio::{
     sync::watch,
-    time::{Instant, timeout},
+    time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -24,11 +24,11 @@ use super::{
     watches::{Slices, watch_namespaces, watch_policies},
 };
 use crate::{
-    runtime::{liveness::LoopLiveness, seed::Seed, timer::until, watches::WatchState},
+    runtime::{health::Health, seed::Seed, timer::until, watches::WatchState},
     util::now::Now,
 };
 
-/// The name of the loop, for its liveness.
+/// The name of the loop, for its health.
 const LOOP: &str = "weeder";
 /// Policies are reported at most this often.
 const REPORT: Duration = Duration::from_secs(1);
@@ -62,7 +62,7 @@ pub async fn run(weeder: Weeder, stop: CancellationToken) {
     let (writer, reporter) = WeedReporter::new(
         seed.clone(),
         instruments.writer.clone(),
-        instruments.common.liveness.clone(),
+        instruments.common.health.clone(),
     );
     // Its last reports may be about the last deletions, so the writer outlives them.
     let last = CancellationToken::new();
@@ -101,7 +101,7 @@ struct Weeding {
     /// What was last said of watches that are broken.
     unwatched: Vec<WeedTrouble>,
     metrics: WeederMetrics,
-    liveness: LoopLiveness,
+    health: Health,
 }
 
 impl Weeding {
@@ -123,7 +123,7 @@ impl Weeding {
             reports,
             unwatched: Vec::new(),
             metrics: instruments.weeder.clone(),
-            liveness: instruments.common.liveness.begin(LOOP),
+            health: instruments.common.health.clone(),
         }
     }
 
@@ -132,7 +132,7 @@ impl Weeding {
         let mut policies = watch_policies(lists, self.dry_run, policies);
         let mut namespaces = watch_namespaces(lists, self.namespaces.clone());
         loop {
-            self.liveness.beat();
+            self.health.beat(LOOP);
             self.follow_up();
             tokio::select! {
                 biased;
@@ -163,7 +163,7 @@ impl Weeding {
                     continue;
                 }
                 // That a watch stays broken nobody tells.
-                () = self.liveness.due() => if self.unwatched() == self.unwatched {
+                () = sleep(Health::BEAT) => if self.unwatched() == self.unwatched {
                     continue;
                 },
             }

@@ -20,7 +20,7 @@ pub use self::{
     clock::{Activity, Clock, run},
     failure::Failure,
     garden::{Garden, app, looping, put_namespace, put_pod, put_slice, weed_policy},
-    openmetrics::Exposition,
+    openmetrics::{Exposition, Family},
     protection::{
         DEPENDENTS, DOWN, LONG, RUNNING, assert_back, assert_kept, assert_released,
         assert_restored, change_policy, change_shoot, deleting, deselect, first_write, is_marked,

@@ -19,7 +19,7 @@ use crate::{
         verdict::Verdict,
         watch::Conclusion,
     },
-    runtime::metrics::{ProbeMetrics, ProbeResult, ProbeType, Registry, States},
+    runtime::metrics::{LEASES, ProbeMetrics, Registry, States},
 };
 
 /// The target is one second; a write after the grace comes too late.
@@ -60,6 +60,7 @@ pub struct ProberMetrics {
 impl Default for ProberMetrics {
     fn default() -> Self {
         let (probes, operations) = (Counters::default(), Counters::default());
+        let confirmations = Counters::default();
         let (verdicts, durations) = (Counters::default(), ProbeMetrics::default());
         // Prometheus sees no increase in a series that appears: those of alerts are there from the
         // start.
@@ -71,19 +72,23 @@ impl Default for ProberMetrics {
                 drop(operations.get_or_create(&[("direction", direction), ("result", result)]));
             }
         }
+        let (evidence_failures, scale_failures) = (Counters::default(), Counters::default());
         drop(verdicts.get_or_create(&verdict_labels(Verdict::Healthy)));
-        drop(durations.duration(ProbeType::Leases, ProbeResult::Success));
+        drop(evidence_failures.get_or_create(&[("reason", "Unreachable")]));
+        drop(confirmations.get_or_create(&[("result", "read")]));
+        drop(scale_failures.get_or_create(&[("reason", "Forbidden")]));
+        drop(durations.duration(LEASES, "success"));
         Self {
             probes,
             durations,
             probing: Gauge::default(),
             verdicts,
-            evidence_failures: Counters::default(),
+            evidence_failures,
             reaction: Histogram::new(REACTION_SECONDS),
-            confirmations: Counters::default(),
+            confirmations,
             flows: Gauge::default(),
             operations,
-            scale_failures: Counters::default(),
+            scale_failures,
             protections: Histogram::new(PROTECTION_SECONDS),
             observed: States::new(STATES.map(ClusterState::name)),
         }
@@ -95,7 +100,6 @@ impl ProberMetrics {
     pub fn register(&self, registry: &mut Registry) {
         registry.register(
             "probes",
-            &["result"],
             "Probes that ended: success (a verdict was reached), failure (no evidence), throttled \
              (the shoot's API server asked for less load)",
             self.probes.clone(),
@@ -103,58 +107,49 @@ impl ProberMetrics {
         self.durations.register(registry);
         registry.register(
             "probes_in_flight",
-            &[],
             "Probes that are under way",
             self.probing.clone(),
         );
         registry.register(
             "verdicts",
-            &["verdict", "reason"],
             "Verdicts on leases that were read, with the reason that the ClusterHealth gives",
             self.verdicts.clone(),
         );
         registry.register(
             "evidence_failures",
-            &["reason"],
             "Probes that came to no evidence, by the reason that the ClusterHealth gives",
             self.evidence_failures.clone(),
         );
         registry.register(
             "reaction_seconds",
-            &[],
             "Time from the instant at which an outage was provable to the first write that scaled a \
              dependent down",
             self.reaction.clone(),
         );
         registry.register(
             "confirmations",
-            &["result"],
             "How often the Cluster and its policy were confirmed past every cache: read (as known), watch \
              (not read in time, and the watch is up to date), unknown (nor that), otherwise (changed)",
             self.confirmations.clone(),
         );
         registry.register(
             "flows_in_flight",
-            &[],
             "Runs over the dependents of a cluster that are under way",
             self.flows.clone(),
         );
         registry.register(
             "scale_operations",
-            &["direction", "result"],
             "What was done to dependents: down, up, release (mark removed), look; success, failure, \
              late (the effect did not come in time), interrupted (stopped after a part)",
             self.operations.clone(),
         );
         registry.register(
             "scale_failures",
-            &["reason"],
             "Dependents that could not be scaled, by the reason that the ClusterHealth gives",
             self.scale_failures.clone(),
         );
         registry.register(
             "protection_duration_seconds",
-            &[],
             "For how long clusters were protected, of protections that ended",
             self.protections.clone(),
         );
@@ -168,21 +163,21 @@ impl ProberMetrics {
 
     /// Counts the result of a probe that took so long. One that is dropped has none.
     pub(crate) fn probed(&self, outcome: &Result<Conclusion, EvidenceError>, took: Duration) {
-        let (result, ended) = match outcome {
+        let result = match outcome {
             Ok(conclusion) => {
                 count(&self.verdicts, verdict_labels(conclusion.verdict));
-                ("success", ProbeResult::Success)
+                "success"
             }
             Err(error) => {
                 count(&self.evidence_failures, [("reason", error.reason())]);
                 match error.throttled() {
-                    Some(_) => ("throttled", ProbeResult::Throttled),
-                    None => ("failure", ProbeResult::Failure),
+                    Some(_) => "throttled",
+                    None => "failure",
                 }
             }
         };
         count(&self.probes, [("result", result)]);
-        let duration = self.durations.duration(ProbeType::Leases, ended);
+        let duration = self.durations.duration(LEASES, result);
         duration.observe(took.as_secs_f64());
     }
 

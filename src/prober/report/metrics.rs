@@ -27,16 +27,15 @@ pub(crate) struct HealthMetrics {
 impl HealthMetrics {
     /// Shows them.
     pub(crate) fn register(&self, registry: &mut Registry) {
+        self.stand_by();
         registry.register(
             "probe_policies",
-            &["state"],
             "ProbePolicies: enforcing, dry_run (by the mode, or by --dry-run), suspended, invalid, \
              deleting",
             self.policies.clone(),
         );
         registry.register(
             "clusters",
-            &["state"],
             "Selected clusters: pending (not probed yet, or new and without a lease that counts, for a \
              minute at most), skipped (not to be probed), judged (probed, with a verdict or about to have one), undetermined (cannot be \
              judged; or cannot be probed, since their Shoot cannot be read or is in an unknown operation)",
@@ -44,30 +43,27 @@ impl HealthMetrics {
         );
         registry.register(
             "protected_clusters",
-            &[],
             "Clusters whose dependents are scaled down, or not all back",
             self.protected.clone(),
         );
         registry.register(
             "overdue_clusters",
-            &[],
             "Clusters that are protected for longer than 30 minutes",
             self.overdue.clone(),
         );
         registry.register(
             "owed_dependents",
-            &[],
             "Dependents that are owed their replicas",
             self.owed.clone(),
         );
         registry.register(
             "widespread_outage_clusters",
-            &[],
             "Clusters that fell silent together and still are, if they are so many that a common \
              cause is likely; otherwise 0",
             self.widespread.clone(),
         );
-        self.writer.register(registry);
+        self.writer
+            .register(registry, &["ClusterHealth", "ProbePolicy"]);
     }
 
     /// There are these policies.
@@ -99,11 +95,9 @@ impl HealthMetrics {
 
     /// What a prober shows that does not lead.
     pub(crate) fn stand_by(&self) {
-        self.policies.clear();
-        self.clusters.clear();
-        for gauge in [&self.protected, &self.overdue, &self.owed, &self.widespread] {
-            gauge.set(0);
-        }
+        self.policies(&[]);
+        self.counted(&[]);
+        self.widespread.set(0);
         self.writer.stand_by();
     }
 }

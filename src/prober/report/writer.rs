@@ -11,7 +11,7 @@ use kube::{core::PartialObjectMeta, runtime::watcher::Event};
 use super::{ClusterReport, DependentNews, HealthMetrics, PolicyReport, objects::Objects};
 use crate::{
     api::{ClusterHealth, ProbePolicyStatus},
-    runtime::{liveness::Liveness, seed::Seed},
+    runtime::{health::Health, seed::Seed},
     status::writer::{Sender, Writer, send},
 };
 
@@ -30,20 +30,20 @@ impl Reporter {
         clusters: Vec<ClusterHealth>,
         policies: BTreeMap<Arc<str>, ProbePolicyStatus>,
     ) -> (Writer, Self) {
-        let (metrics, liveness) = (HealthMetrics::default(), Liveness::default());
-        Self::measured(seed, (clusters, policies), metrics, liveness)
+        let (metrics, health) = (HealthMetrics::default(), Health::default());
+        Self::measured(seed, (clusters, policies), metrics, health)
     }
 
-    /// The same, with these metrics and this liveness.
+    /// The same, with these metrics and this health.
     pub(crate) fn measured(
         seed: Seed,
         (clusters, policies): Left,
         metrics: HealthMetrics,
-        liveness: Liveness,
+        health: Health,
     ) -> (Writer, Self) {
         let counts = metrics.writer.clone();
         let objects = Objects::new(clusters, policies, metrics);
-        let (writer, sender) = Writer::new(seed, objects, counts, liveness);
+        let (writer, sender) = Writer::new(seed, objects, counts, health);
         (writer, Self(sender))
     }
 

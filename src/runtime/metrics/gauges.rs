@@ -37,7 +37,7 @@ impl States {
 
     /// Shows them.
     pub(crate) fn register(&self, registry: &mut Registry, name: &'static str, help: &'static str) {
-        registry.register(name, &["state"], help, self.0.clone());
+        registry.register(name, help, self.0.clone());
     }
 
     /// A cluster, in no state yet.

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use prometheus_client::{
-    encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family, histogram::Histogram},
-};
+use prometheus_client::metrics::{counter::Counter, family::Family, histogram::Histogram};
 
 use super::Registry;
 
@@ -16,62 +13,26 @@ const SECONDS: [f64; 13] = [
 /// starved of time makes it so.
 const LATE: Duration = Duration::from_secs(1);
 
-/// How a cluster is looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProbeType {
-    /// By its leases.
-    Leases,
-    /// By what its API server says of itself.
-    Readyz,
-    /// By an API that an APIService stands for.
-    ApiService,
-    /// By a command in a pod.
-    Exec,
-    /// By a request over HTTP.
-    HttpGet,
-    /// By a connection over TCP.
-    TcpSocket,
-}
+/// The type of a probe that reads leases. It may be several lists, each with a timeout of its own.
+pub const LEASES: &str = "leases";
+/// The types of all others.
+const WITH_TIMEOUT: [&str; 5] = ["readyz", "apiService", "exec", "httpGet", "tcpSocket"];
 
-/// How it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProbeResult {
-    /// Well.
-    Success,
-    /// Not well.
-    Failure,
-    /// Not within its timeout.
-    Timeout,
-    /// The server asked for less load.
-    Throttled,
-    /// It could not be made.
-    Unknown,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Labels {
-    r#type: &'static str,
-    result: &'static str,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TypeLabel {
-    r#type: &'static str,
-}
+type Label = (&'static str, &'static str);
 
 /// How long probes take. Clones count for the same.
 #[derive(Clone, Debug)]
 pub struct ProbeMetrics {
-    durations: Family<Labels, Histogram, fn() -> Histogram>,
-    past_timeout: Family<TypeLabel, Counter>,
+    durations: Family<[Label; 2], Histogram, fn() -> Histogram>,
+    past_timeout: Family<[Label; 1], Counter>,
 }
 
 impl Default for ProbeMetrics {
     fn default() -> Self {
-        let past_timeout: Family<TypeLabel, Counter> = Family::default();
+        let past_timeout: Family<[Label; 1], Counter> = Family::default();
         // A rise from nothing is none for Prometheus.
-        for kind in ProbeType::WITH_TIMEOUT {
-            drop(past_timeout.get_or_create(&kind.label()));
+        for kind in WITH_TIMEOUT {
+            drop(past_timeout.get_or_create(&[("type", kind)]));
         }
         Self {
             durations: Family::new_with_constructor(|| Histogram::new(SECONDS)),
@@ -85,38 +46,35 @@ impl ProbeMetrics {
     pub fn register(&self, registry: &mut Registry) {
         registry.register(
             "probe_duration_seconds",
-            &["type", "result"],
-            "Time that a probe took, from its start to its verdict or failure: leases (the lists of a \
-             probe), readyz, apiService, exec, httpGet, tcpSocket",
+            "Time that a probe took, from its start to its verdict or failure, by type: leases (the lists of a \
+             probe), readyz, apiService, exec, httpGet, tcpSocket; and result: success, failure, timeout, \
+             throttled (the server asked for less load), unknown (it could not be made)",
             self.durations.clone(),
         );
         registry.register(
             "probes_past_timeout",
-            &["type"],
-            "Probes that ended more than 10% plus 1 s after their timeout",
+            "Probes that ended more than 10% plus 1 s after their timeout, by type",
             self.past_timeout.clone(),
         );
     }
 
     /// Where those of this type are counted that end so.
-    pub fn duration(&self, kind: ProbeType, result: ProbeResult) -> Histogram {
-        self.durations.get_or_create_owned(&Labels {
-            r#type: kind.as_str(),
-            result: result.as_str(),
-        })
+    pub fn duration(&self, kind: &'static str, result: &'static str) -> Histogram {
+        let labels = [("type", kind), ("result", result)];
+        self.durations.get_or_create_owned(&labels)
     }
 
     /// One has ended after so long a time, for which it had so much.
-    pub fn ended(&self, kind: ProbeType, result: ProbeResult, took: Duration, timeout: Duration) {
-        let labels = Labels {
-            r#type: kind.as_str(),
-            result: result.as_str(),
-        };
-        self.durations
-            .get_or_create(&labels)
-            .observe(took.as_secs_f64());
+    pub fn ended(
+        &self,
+        kind: &'static str,
+        result: &'static str,
+        took: Duration,
+        timeout: Duration,
+    ) {
+        self.duration(kind, result).observe(took.as_secs_f64());
         if is_past(took, timeout) {
-            self.past_timeout.get_or_create(&kind.label()).inc();
+            self.past_timeout.get_or_create(&[("type", kind)]).inc();
         }
     }
 }
@@ -125,46 +83,6 @@ impl ProbeMetrics {
 /// no CPU.
 pub fn is_past(took: Duration, timeout: Duration) -> bool {
     took > timeout + timeout / 10 + LATE
-}
-
-impl ProbeType {
-    /// Those that have one timeout for all that they do.
-    const WITH_TIMEOUT: [Self; 5] = [
-        Self::Readyz,
-        Self::ApiService,
-        Self::Exec,
-        Self::HttpGet,
-        Self::TcpSocket,
-    ];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Leases => "leases",
-            Self::Readyz => "readyz",
-            Self::ApiService => "apiService",
-            Self::Exec => "exec",
-            Self::HttpGet => "httpGet",
-            Self::TcpSocket => "tcpSocket",
-        }
-    }
-
-    fn label(self) -> TypeLabel {
-        TypeLabel {
-            r#type: self.as_str(),
-        }
-    }
-}
-
-impl ProbeResult {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Success => "success",
-            Self::Failure => "failure",
-            Self::Timeout => "timeout",
-            Self::Throttled => "throttled",
-            Self::Unknown => "unknown",
-        }
-    }
 }
 
 #[cfg(test)]
@@ -176,14 +94,9 @@ mod tests {
         let metrics = ProbeMetrics::default();
         let timeout = Duration::from_secs(10);
         for (took, past) in [(0, 0), (10, 0), (12, 0), (13, 1), (60, 2)] {
-            let took = Duration::from_secs(took);
-            metrics.ended(ProbeType::Exec, ProbeResult::Timeout, took, timeout);
-            let counted = metrics.past_timeout.get_or_create(&ProbeType::Exec.label());
-            assert_eq!(counted.get(), past, "{took:?}");
+            metrics.ended("exec", "timeout", Duration::from_secs(took), timeout);
+            let counted = metrics.past_timeout.get_or_create(&[("type", "exec")]);
+            assert_eq!(counted.get(), past, "{took}");
         }
-        let others = metrics
-            .past_timeout
-            .get_or_create(&ProbeType::HttpGet.label());
-        assert_eq!(others.get(), 0);
     }
 }

@@ -47,16 +47,17 @@ impl Default for RequestMetrics {
 impl RequestMetrics {
     /// Shows them.
     pub fn register(&self, registry: &mut Registry) {
+        let (verb, code) = ("get", "200".to_owned());
+        drop(self.requests.get_or_create(&Ended { verb, code }));
+        drop(self.duration.get_or_create(&Verb { verb }));
         registry.register(
             "api_requests",
-            &["verb", "code"],
             "Requests to the seed's API server, watches included, by verb and HTTP status; the code \
              is error where no answer came",
             self.requests.clone(),
         );
         registry.register(
             "api_request_duration_seconds",
-            &["verb"],
             "Time from a request to the seed's API server to the head of its answer",
             self.duration.clone(),
         );
@@ -138,13 +139,11 @@ impl BudgetMetrics {
             Family::new_with_constructor(|| Histogram::new(WAIT_SECONDS));
         registry.register(
             "api_requests_waiting",
-            &["budget"],
             "Requests to the seed's API server that wait for their turn within a budget",
             waiting.clone(),
         );
         registry.register(
             "api_request_wait_seconds",
-            &["budget"],
             "Time for which a request to the seed's API server has waited for its turn",
             waited.clone(),
         );
@@ -187,13 +186,13 @@ mod tests {
         let (metrics, []) = BudgetMetrics::register(&mut registry, "scale", []);
         let waiting = metrics.wait();
         sleep(Duration::from_secs(2)).await;
-        let text = registry.render().unwrap();
+        let text = crate::runtime::metrics::text(&registry).unwrap();
         assert!(
             text.contains(r#"api_requests_waiting{budget="scale"} 1"#),
             "{text}"
         );
         drop(waiting);
-        let text = registry.render().unwrap();
+        let text = crate::runtime::metrics::text(&registry).unwrap();
         assert!(
             text.contains(r#"api_requests_waiting{budget="scale"} 0"#),
             "{text}"

@@ -244,7 +244,7 @@ async fn every_end_of_a_request_is_counted() {
     }
     let mut registry = Registry::default();
     metrics.register(&mut registry);
-    let text = registry.render().unwrap();
+    let text = crate::runtime::metrics::text(&registry).unwrap();
     for line in [
         r#"api_requests_total{verb="list",code="418"} 1"#,
         r#"api_requests_total{verb="get",code="418"} 1"#,

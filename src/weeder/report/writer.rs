@@ -2,7 +2,7 @@
 
 use super::{PodNews, WeedReport, content::WeedContent};
 use crate::{
-    runtime::{liveness::Liveness, seed::Seed},
+    runtime::{health::Health, seed::Seed},
     status::{
         WriterMetrics,
         writer::{Sender, Writer, send},
@@ -14,9 +14,9 @@ use crate::{
 pub struct WeedReporter(Sender<WeedContent>);
 
 impl WeedReporter {
-    /// The writer, with these metrics and this liveness, and who hands it reports.
-    pub fn new(seed: Seed, metrics: WriterMetrics, liveness: Liveness) -> (Writer, Self) {
-        let (writer, sender) = Writer::new(seed, WeedContent::default(), metrics, liveness);
+    /// The writer, with these metrics and this health, and who hands it reports.
+    pub fn new(seed: Seed, metrics: WriterMetrics, health: Health) -> (Writer, Self) {
+        let (writer, sender) = Writer::new(seed, WeedContent::default(), metrics, health);
         (writer, Self(sender))
     }
 

@@ -102,11 +102,8 @@ fn the_gate_is_about_commands(
             let outcome = clock.end_of("the run ends", ran).await.outcome;
             assert_eq!(outcome, expected, "{stalls:?}");
         }
-        let text = registry.render().unwrap();
-        let shown = Exposition::parse(&text);
-        let value = |name: &str, labels: &[(&str, &str)]| {
-            shown.value(&format!("dependency_watchdog_{name}"), labels)
-        };
+        let shown = Exposition::of(&registry);
+        let value = |name: &str, labels: &[(&str, &str)]| shown.value(name, labels);
         assert_eq!(value("exec_timeouts_tolerated_total", &[]), counted);
         for kind in ["exec", "httpGet"] {
             let labels = [("type", kind), ("result", "timeout")];

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::support::{
     Call, Failure, INTERVAL, LONG, RUNNING, Read, World, assert_back, change_policy, deselect,
 };
-use dependency_watchdog::prober::instruments::Instruments;
+use dependency_watchdog::{prober::instruments::Instruments, runtime::metrics};
 use serde_json::json;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -92,10 +92,10 @@ async fn a_standby_shows_what_it_observes() {
     world.instruments = instruments;
     give_lease(&world);
     world.start_led();
-    let checks = world.instruments.common.checks.clone();
+    let shown = world.instruments.common.shown();
     led_by_another(&world, LONG).await;
     let shows = |line: &str| {
-        let text = registry.render().unwrap();
+        let text = metrics::text(&registry).unwrap();
         assert!(text.lines().any(|it| it == line), "{line}: {text}");
     };
     let clusters = |state: &str, count: u32| {
@@ -104,7 +104,7 @@ async fn a_standby_shows_what_it_observes() {
     };
     clusters("judged", 2);
     shows("dependency_watchdog_probes_total{result=\"success\"} 0");
-    assert!(checks.results().iter().all(|(_, it)| it.is_ok()));
+    assert!(shown.borrow().results().iter().all(|(_, it)| it.is_ok()));
     for read in [Read::Cached, Read::Consistent] {
         world.shoot("b").fail(read, Failure::Hang);
     }

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use dependency_watchdog::runtime::metrics::{self, Registry};
+
 /// A family of series.
 #[derive(Debug)]
 pub struct Family {
@@ -9,7 +11,6 @@ pub struct Family {
     pub kind: String,
     /// What it tells.
     pub help: String,
-    unit: Option<String>,
     samples: Vec<Sample>,
 }
 
@@ -35,6 +36,11 @@ struct Distribution {
 pub struct Exposition(pub BTreeMap<String, Family>);
 
 impl Exposition {
+    /// All that a registry shows.
+    pub fn of(registry: &Registry) -> Self {
+        Self::parse(&metrics::text(registry).unwrap())
+    }
+
     /// Reads a whole exposition.
     pub fn parse(text: &str) -> Self {
         let body = text.strip_suffix("# EOF\n").expect("it ends with # EOF");
@@ -51,23 +57,17 @@ impl Exposition {
                         let family = Family {
                             kind: String::new(),
                             help: rest.to_owned(),
-                            unit: None,
                             samples: vec![],
                         };
                         let before = families.insert(name.to_owned(), family);
                         assert!(before.is_none(), "{name} is there twice");
                         current = Some(name.to_owned());
                     }
-                    "TYPE" | "UNIT" => {
+                    "TYPE" => {
                         assert_eq!(current.as_deref(), Some(name), "{line}");
                         let family = families.get_mut(name).unwrap();
                         assert!(family.samples.is_empty(), "{line}");
-                        if what == "TYPE" {
-                            family.kind = rest.to_owned();
-                        } else {
-                            assert!(name.ends_with(&format!("_{rest}")), "{line}");
-                            family.unit = Some(rest.to_owned());
-                        }
+                        family.kind = rest.to_owned();
                     }
                     _ => panic!("{line}"),
                 }
@@ -108,6 +108,14 @@ impl Exposition {
         let samples = self.0[family].samples.iter();
         let labels = samples.flat_map(|sample| sample.labels.keys().cloned());
         labels.filter(|label| label != "le").collect()
+    }
+
+    /// The names of all families and series.
+    pub fn series(&self) -> impl Iterator<Item = String> {
+        self.0.iter().flat_map(|(name, family)| {
+            let suffixes = family.samples.iter().map(|it| &*it.suffix);
+            suffixes.chain([""]).map(move |it| format!("{name}{it}"))
+        })
     }
 
     fn samples<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Sample> {
@@ -185,11 +193,6 @@ fn is_name(text: &str) -> bool {
 impl Family {
     fn check(&self, name: &str) {
         assert!(is_name(name), "{name}");
-        for unit in ["seconds", "bytes"] {
-            if name.ends_with(&format!("_{unit}")) {
-                assert_eq!(self.unit.as_deref(), Some(unit), "{name}");
-            }
-        }
         for suffix in ["_total", "_count", "_sum", "_bucket", "_info", "_created"] {
             assert!(
                 !name.ends_with(suffix),

@@ -106,6 +106,7 @@ impl World {
             loop {
                 let work = async |elected: Elected| {
                     let instruments = &prober.instruments;
+                    let instruments = &instruments.anew(instruments.common.anew());
                     let mut standby = Standby::begin(
                         reads.clone(),
                         prober.dry_run,
@@ -116,12 +117,13 @@ impl World {
                     let prober = fleet::Prober {
                         seed: prober.seed.clone().led_by(term.leadership.clone()),
                         scale: prober.scale.clone().led_by(term.leadership),
+                        instruments: instruments.clone(),
                         ..prober.clone()
                     };
                     fleet::lead(prober, Some(standby), term.stop).await;
                 };
                 match elector.stand(&stop, work).await.unwrap() {
-                    Ended::Lost(_) => prober.instruments.stand_by(),
+                    Ended::Lost(_) => {}
                     Ended::Stopped | Ended::Done(()) => return,
                 }
             }

@@ -22,7 +22,7 @@ use dependency_watchdog::{
         instruments::Instruments,
         watch::Watch,
     },
-    runtime::admin::{Admin, Endpoints},
+    runtime::admin::Admin,
     shoot::{
         Consistency, Dial, LeaseList, MAX_ITEMS, MAX_LEASES_BYTES, MAX_NODES_BYTES, Node,
         ReadError, Shoot, parse,
@@ -36,7 +36,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
     runtime::Runtime,
 };
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::support::{acceptor, authority, head, kubeconfig};
 
@@ -525,16 +525,10 @@ fn a_gigabyte_for_the_endpoints_is_not_kept() {
     alone(60, || {
         block_on(async {
             let (instruments, registry) = Instruments::new();
-            let endpoints = Endpoints {
-                registry,
-                liveness: instruments.common.liveness,
-                checks: instruments.common.checks,
-            };
-            let here = "127.0.0.1:0".parse().unwrap();
-            let admin = Admin::bind(&here, &here, endpoints).await.unwrap();
+            let (here, shown) = ("127.0.0.1:0", (registry, instruments.common.shown()));
+            let admin = Admin::bind(here, here, shown).await.unwrap();
             let address = admin.addresses()[0];
-            let _serving =
-                AbortOnDropHandle::new(tokio::spawn(admin.run(CancellationToken::new())));
+            let _serving = AbortOnDropHandle::new(tokio::spawn(admin.run()));
             let begin = "GET /metrics HTTP/1.1\r\nHost: x\r\n";
             let chunked = format!("{begin}Transfer-Encoding: chunked\r\n\r\n");
             let body = format!("{begin}Content-Length: {GIB}\r\n\r\n");

@@ -235,8 +235,9 @@ impl Way {
 
 async fn prober(way: Way, dry_run: bool, election: Election, stop: CancellationToken) {
     let (instruments, _registry) = prober::instruments::Instruments::new();
-    let requests = &instruments.common.requests;
     let work = async |elected: Elected| {
+        let instruments = instruments.anew(instruments.common.anew());
+        let requests = &instruments.common.requests;
         let (term, standby) = match election {
             Election::None => (elected.term().await, None),
             Election::Stands => {
@@ -259,7 +260,6 @@ async fn prober(way: Way, dry_run: bool, election: Election, stop: CancellationT
             instruments: instruments.clone(),
         };
         fleet::lead(prober, standby, term.stop).await;
-        instruments.stand_by();
     };
     lead(&way, election, prober::LEASE, &stop, work).await;
 }
@@ -267,6 +267,7 @@ async fn prober(way: Way, dry_run: bool, election: Election, stop: CancellationT
 async fn weeder(way: Way, election: Election, stop: CancellationToken) {
     let (instruments, _registry) = weeder::instruments::Instruments::new();
     let work = async |elected: Elected| {
+        let instruments = instruments.anew(instruments.common.anew());
         let term = elected.term().await;
         let requests = &instruments.common.requests;
         let seed = way.seed(requests, Access::All, QPS, BURST);
@@ -276,7 +277,6 @@ async fn weeder(way: Way, election: Election, stop: CancellationToken) {
             instruments: instruments.clone(),
         };
         run::run(weeder, term.stop).await;
-        instruments.stand_by();
     };
     lead(&way, election, weeder::LEASE, &stop, work).await;
 }

@@ -1,0 +1,99 @@
+//! Whether the process moves, and whether it is ready for its work: each main loop beats, and checks have names.
+
+use std::{
+    collections::BTreeMap,
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::{Instant, timeout};
+
+/// A loop that has not beaten for this long hangs.
+const STALE: Duration = Duration::from_secs(60);
+
+type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+/// The loops and checks of one candidacy: whatever is left of an earlier one tells another. Clones are the same.
+#[derive(Clone, Default)]
+pub struct Health(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    beats: BTreeMap<&'static str, Instant>,
+    checks: BTreeMap<&'static str, Check>,
+}
+
+impl Health {
+    /// A loop that has nothing to do beats this often all the same.
+    pub const BEAT: Duration = Duration::from_secs(5);
+
+    /// Notes that the loop of this name moves, in each turn of it. A loop that ends before the others counts as
+    /// one that hangs.
+    pub fn beat(&self, name: &'static str) {
+        self.lock().beats.insert(name, Instant::now());
+    }
+
+    /// Waits until this is done; the loop of this name beats meanwhile.
+    pub async fn beat_until<T>(&self, name: &'static str, done: impl Future<Output = T>) -> T {
+        let mut done = pin!(done);
+        loop {
+            self.beat(name);
+            if let Ok(done) = timeout(Self::BEAT, &mut done).await {
+                return done;
+            }
+        }
+    }
+
+    /// The loops that hang, and for how long they have.
+    pub fn stale(&self) -> Vec<(&'static str, Duration)> {
+        let state = self.lock();
+        let ages = state
+            .beats
+            .iter()
+            .map(|(name, last)| (*name, last.elapsed()));
+        ages.filter(|(_, age)| *age >= STALE).collect()
+    }
+
+    /// Adds a check, or replaces the one of that name. It tells why it fails, for everybody who can reach the
+    /// endpoint: no more than a reason and a remedy, and nothing that was read. It must not wait.
+    pub fn check(
+        &self,
+        name: &'static str,
+        check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) {
+        self.lock().checks.insert(name, Box::new(check));
+    }
+
+    /// How each check ends now, by name.
+    pub fn results(&self) -> Vec<(&'static str, Result<(), String>)> {
+        let state = self.lock();
+        let checks = state.checks.iter();
+        checks.map(|(name, check)| (*name, check())).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{advance, sleep};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loop_that_does_not_turn_is_found() {
+        let health = Health::default();
+        health.beat("hangs");
+        health
+            .beat_until("waits", sleep(STALE - Health::BEAT))
+            .await;
+        assert_eq!(health.stale(), []);
+        advance(Health::BEAT).await;
+        assert_eq!(health.stale(), [("hangs", STALE)]);
+        health.beat("hangs");
+        assert_eq!(health.stale(), []);
+    }
+}
