@@ -44,7 +44,7 @@ pub(super) struct Command {
     stream: WebSocketStream<TokioIo<Upgraded>>,
 }
 
-/// Has the API server take the command, when it is a request's turn.
+/// Has the API server take the command.
 ///
 /// # Errors
 ///
@@ -61,7 +61,7 @@ pub(super) async fn begin(
         Ok(request) => request,
         Err(error) => return Err(not_run(&chosen, &error.to_string())),
     };
-    let connection = match seed.call(seed.client().connect(request)).await {
+    let connection = match seed.call_at_turn(seed.client().connect(request)).await {
         Ok(connection) => connection.into_stream().into_inner(),
         Err(CallError::Refused(status)) => return Err(not_run(&chosen, &refusal(&status))),
         Err(error) => return Err(not_run(&chosen, &error.to_string())),

@@ -95,8 +95,8 @@ pub(super) async fn find(
     let params = ListParams::default().labels(selector.as_str()).match_any();
     let request = Request::new(format!("/api/v1/namespaces/{namespace}/pods"));
     let request = request.list(&params).map_err(|error| error.to_string())?;
-    let listed = seed.call(seed.client().request::<Pods>(request)).await;
-    let pods = listed.map_err(|error| {
+    let listed = seed.call_at_turn(seed.client().request(request)).await;
+    let pods: Pods = listed.map_err(|error| {
         let cause = clean(&error.to_string(), MAX_CAUSE);
         format!("the pods of namespace {namespace} cannot be listed: {cause}")
     })?;

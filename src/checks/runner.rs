@@ -58,8 +58,8 @@ pub struct Run {
 }
 
 impl Runner {
-    /// Runs commands through this seed, within its budget, and looks Services up by `names`. All are
-    /// those of one policy.
+    /// Runs commands through this seed, bounded by places and by no budget, and looks Services up by `names`.
+    /// All are those of one policy.
     pub fn new(seed: Seed, gates: FeatureGates, metrics: CheckMetrics, names: Names) -> Self {
         let inner = Inner {
             seed,

@@ -10,7 +10,7 @@ use crate::{
     checks::FeatureGates,
     runtime::{
         leader::{Elector, Times, TimesError},
-        seed::{Budget, LEAST_QPS, MOST_QPS},
+        seed::{LEAST_QPS, MOST_QPS, Rate},
         telemetry::LogFormat,
     },
 };
@@ -27,8 +27,8 @@ pub(super) struct ClientArgs {
     #[arg(long, env = "DWD_KUBECONFIG", value_name = "FILE")]
     pub(super) kubeconfig: Option<PathBuf>,
 
-    /// Requests per second to the seed in the long run, apart from those to dependents; 0.001 to
-    /// 100000, or 0 for the default
+    /// Requests per second to the seed in the long run, apart from those to dependents and to
+    /// delete pods; 0.001 to 100000, or 0 for the default
     #[arg(long, env = "DWD_KUBE_API_QPS", value_name = "RATE", default_value_t = DEFAULT_QPS, value_parser = qps_or_default)]
     kube_api_qps: f64,
 
@@ -37,37 +37,10 @@ pub(super) struct ClientArgs {
     kube_api_burst: u32,
 }
 
-/// How dependents are reached.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Scaling")]
-pub(super) struct ScaleArgs {
-    /// Requests per second in the long run, to dependents and for what scaling one cluster waits
-    /// for; 0.001 to 100000
-    #[arg(long, env = "DWD_SCALE_QPS", value_name = "RATE", default_value_t = 200.0, value_parser = qps)]
-    scale_qps: f64,
-
-    /// Burst of such requests; at least 1
-    #[arg(
-        long,
-        env = "DWD_SCALE_BURST",
-        value_name = "COUNT",
-        default_value = "400"
-    )]
-    scale_burst: NonZeroU32,
-}
-
 /// How checks are made.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Checks")]
 pub(super) struct CheckArgs {
-    /// Requests per second in the long run, for commands of checks: two for each run
-    #[arg(long, env = "DWD_EXEC_QPS", default_value_t = 50.0, value_parser = qps)]
-    exec_qps: f64,
-
-    /// Burst of such requests
-    #[arg(long, env = "DWD_EXEC_BURST", default_value = "100")]
-    exec_burst: NonZeroU32,
-
     /// Switches features, as ExecProbeTimeout=false: a command of a check that takes longer than its
     /// timeout passes, and is reported
     #[arg(
@@ -233,34 +206,16 @@ pub(super) struct LogArgs {
 }
 
 impl ClientArgs {
-    pub(super) fn budget(&self) -> Budget {
+    /// Of what is reported.
+    pub(super) fn rate(&self) -> Rate {
         let default_burst = NonZeroU32::new(DEFAULT_BURST).unwrap_or(NonZeroU32::MIN);
-        Budget {
+        Rate {
             qps: if self.kube_api_qps == 0.0 {
                 DEFAULT_QPS
             } else {
                 self.kube_api_qps
             },
             burst: NonZeroU32::new(self.kube_api_burst).unwrap_or(default_burst),
-        }
-    }
-}
-
-impl ScaleArgs {
-    pub(super) fn budget(&self) -> Budget {
-        Budget {
-            qps: self.scale_qps,
-            burst: self.scale_burst,
-        }
-    }
-}
-
-impl CheckArgs {
-    /// Of requests for commands.
-    pub(super) fn budget(&self) -> Budget {
-        Budget {
-            qps: self.exec_qps,
-            burst: self.exec_burst,
         }
     }
 }

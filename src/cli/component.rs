@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use clap::Args;
-use kube::Client;
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
@@ -14,9 +13,9 @@ use super::args::{
 use crate::runtime::{
     admin::{Admin, BindError},
     instruments::Common,
-    leader::{Elected, Elector, Ended, Leadership, Stuck, Term, TimesError},
-    metrics::{BudgetMetrics, Registry},
-    seed::{self, Budget, ClientError, Seed},
+    leader::{Elected, Elector, Ended, Stuck, Term, TimesError},
+    metrics::Registry,
+    seed::{self, ClientError, Seed},
     shutdown,
     telemetry::{self, FilterError},
     wire::{Access, Wire},
@@ -66,10 +65,11 @@ pub(super) struct Component {
 
 /// What a component works with while it stands for election.
 pub(super) struct Candidate<'a> {
-    wire: &'a Wire,
+    /// The seed, for reads alone.
+    pub(super) reads: Seed,
+    seed: Seed,
     /// By which others see how this candidacy fares.
     pub(super) instruments: &'a Common,
-    budget: Budget,
     /// Whether every policy is treated as one with the mode `DryRun`.
     pub(super) dry_run: bool,
     elected: Elected,
@@ -78,22 +78,13 @@ pub(super) struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    /// The seed for reads alone, within a budget like that of the flags.
-    pub(super) fn reads(&self, waits: &BudgetMetrics) -> Seed {
-        let seed = Seed::new(self.wire.client(Access::Reads), self.budget);
-        seed.measured(waits.clone()).few_at_once()
-    }
-
     /// Waits until this process leads.
     pub(super) async fn elected(self) -> Context {
         let term = self.elected.term().await;
         self.instruments.leader.set(1);
         self.begins.notify_one();
-        let client = self.wire.client(Access::All);
-        let budget = &self.instruments.seed_budget;
-        let seed = connect(&client, (self.budget, budget), &term.leadership);
         Context {
-            seed: seed.few_at_once(),
+            seed: self.seed.led_by(term.leadership.clone()),
             term,
         }
     }
@@ -101,28 +92,10 @@ impl Candidate<'_> {
 
 /// What a component works with, in one term.
 pub(super) struct Context {
-    /// The seed, within the budget of the flags.
+    /// The seed, as long as the term lasts.
     pub(super) seed: Seed,
     /// In which it acts.
     pub(super) term: Term,
-}
-
-impl Context {
-    /// The seed within this budget.
-    pub(super) fn connect(&self, budget: Budget, waits: &BudgetMetrics) -> Seed {
-        let leadership = &self.term.leadership;
-        connect(self.seed.client(), (budget, waits), leadership)
-    }
-}
-
-/// The seed within this budget, as long as this is held.
-fn connect(
-    client: &Client,
-    (budget, waits): (Budget, &BudgetMetrics),
-    leadership: &Leadership,
-) -> Seed {
-    let seed = Seed::new(client.clone(), budget).measured(waits.clone());
-    seed.led_by(leadership.clone())
 }
 
 /// Why a component does not run.
@@ -177,7 +150,9 @@ impl Component {
         // It tells about the end, so it outlives it.
         let _serving = AbortOnDropHandle::new(tokio::spawn(admin.run()));
         let config = seed::config(args.client.kubeconfig.as_deref()).await?;
-        let wire = Wire::new(config, &instruments.requests)?;
+        let requests = &instruments.requests;
+        let wire = Wire::new(config, requests)?;
+        let seed = Seed::new(wire.client(Access::All), args.client.rate(), requests);
         let work = async |elected: Elected, begins: &Notify, instruments: &Common| {
             let stopped = stop.clone();
             instruments
@@ -187,9 +162,9 @@ impl Component {
                     false => Ok(()),
                 });
             let candidate = Candidate {
-                wire: &wire,
+                reads: seed.through(wire.client(Access::Reads)),
+                seed: seed.clone(),
                 instruments,
-                budget: args.client.budget(),
                 dry_run,
                 elected,
                 begins,
@@ -198,7 +173,7 @@ impl Component {
         };
         match election {
             Some(election) => {
-                let elector = election.elector(wire.client(Access::All), lease);
+                let elector = election.elector(seed.client().clone(), lease);
                 lead(elector, &instruments, &stop, work).await
             }
             None => {

@@ -70,8 +70,9 @@ async fn explain(args: ExplainArgs) -> Result<String, AskError> {
     let could_not = |error: ClientError| AskError::CouldNot(cluster.clone(), error.to_string());
     let config = seed::config(client.kubeconfig.as_deref()).await;
     let config = config.map_err(could_not)?;
-    let wire = Wire::new(config, &RequestMetrics::default()).map_err(could_not)?;
-    let seed = Seed::new(wire.client(Access::Reads), client.budget());
+    let metrics = RequestMetrics::default();
+    let wire = Wire::new(config, &metrics).map_err(could_not)?;
+    let seed = Seed::new(wire.client(Access::Reads), client.rate(), &metrics);
     let answers = explain::ask(&seed, cluster, &args.leader_election_namespace).await?;
     Ok(explain::page(&answers))
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::{
-    args::{CheckArgs, Former, ScaleArgs},
+    args::{CheckArgs, Former},
     component::{Candidate, Component, ComponentArgs, ComponentError},
 };
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
         instruments::Instruments,
         standby::Standby,
     },
-    runtime::{names::Names, seed::Seed},
+    runtime::names::Names,
 };
 
 /// Flags of the prober.
@@ -22,8 +22,6 @@ use crate::{
 pub(super) struct ProberArgs {
     #[command(flatten)]
     component: ComponentArgs,
-    #[command(flatten)]
-    scale: ScaleArgs,
     #[command(flatten)]
     checks: CheckArgs,
 }
@@ -40,27 +38,23 @@ pub(super) async fn run(args: ProberArgs) -> Result<(), ComponentError> {
         instruments: instruments.common.clone(),
         registry,
     };
-    let (scale, checks) = (args.scale, args.checks);
+    let gates = args.checks.feature_gates;
     let work = async |candidate: Candidate<'_>| {
         let dry_run = candidate.dry_run;
         let instruments = instruments.anew(candidate.instruments.clone());
         let (context, standby) = if args.component.has_rivals() {
-            let reads = candidate.reads(&instruments.standby_budget);
+            let reads = candidate.reads.clone();
             let mut standby = Standby::begin(reads, dry_run, Default::default(), &instruments);
             (standby.until(candidate.elected()).await, Some(standby))
         } else {
             (candidate.elected().await, None)
         };
-        let scale = context.connect(scale.budget(), &instruments.scale_budget);
-        let exec = Seed::new(context.seed.client().clone(), checks.budget())
-            .measured(instruments.exec_budget.clone())
-            .led_by(context.term.leadership.clone());
-        let (gates, counted) = (checks.feature_gates, instruments.checks.clone());
+        let counted = instruments.checks.clone();
+        let checks = Runner::new(context.seed.clone(), gates, counted, Names::default());
         let prober = Prober {
             seed: context.seed,
             dry_run,
-            scale,
-            checks: Runner::new(exec, gates, counted, Names::default()),
+            checks,
             dial: Default::default(),
             instruments: instruments.clone(),
         };

@@ -11,7 +11,7 @@ use clap::Args;
 use tokio::{sync::oneshot, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::args::{ClientArgs, ScaleArgs, namespace};
+use super::args::{ClientArgs, namespace};
 use crate::{
     prober::{plan::IGNORE, scale::Scaler},
     restore::{
@@ -77,8 +77,6 @@ pub(super) struct RestoreArgs {
 
     #[command(flatten)]
     client: ClientArgs,
-    #[command(flatten)]
-    scale: ScaleArgs,
 }
 
 /// Why nothing was asked.
@@ -112,12 +110,14 @@ pub(super) async fn run(args: RestoreArgs) -> ExitCode {
 /// Restores, and tells whether all is back.
 async fn restore(args: RestoreArgs) -> Result<bool, RestoreError> {
     let config = seed::config(args.client.kubeconfig.as_deref()).await?;
-    let client = Wire::new(config, &RequestMetrics::default())?.client(Access::All);
+    let metrics = RequestMetrics::default();
+    let client = Wire::new(config, &metrics)?.client(Access::All);
     // Not before: a plugin that logs in is ended by a signal like everything else.
     let stop = shutdown::on_signal().map_err(RestoreError::Signals)?;
+    let seed = Seed::new(client, args.client.rate(), &metrics);
     let restorer = Restorer {
-        seed: Seed::new(client.clone(), args.client.budget()),
-        scaler: Scaler::new(Seed::new(client, args.scale.budget())),
+        scaler: Scaler::new(seed.acting()),
+        seed,
         lease_namespace: args.leader_election_namespace,
         overrule: args.overrule,
     };

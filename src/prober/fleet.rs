@@ -39,11 +39,8 @@ use crate::{
 /// Settings of the prober.
 #[derive(Clone)]
 pub struct Prober {
-    /// Reads and reports.
+    /// Where it reads, acts and reports.
     pub seed: Seed,
-    /// Reads and writes dependents, over its own connections and within its own budget: statuses and lists
-    /// must not delay a scale-down.
-    pub scale: Seed,
     /// Treats every policy as one with the mode `DryRun`.
     pub dry_run: bool,
     /// Runs the policies' checks.
@@ -100,21 +97,21 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
     let deletions = watch_cluster_healths(seed.clone(), reporter.clone(), healths);
     let deletions = tokio::spawn(last.clone().run_until_cancelled_owned(deletions));
 
-    let scaler = Scaler::new(prober.scale.clone());
+    let scaler = Scaler::new(seed.clone());
     let scaler = match prober.dry_run {
         true => scaler.dry_run(),
         false => scaler,
     };
     let (needs, needed) = watch::channel(AllNeeds::default());
     let reviewer = Reviewer {
-        scaler: scaler.by(seed.clone()),
+        scaler: scaler.clone(),
         reporter: reporter.clone(),
     };
     let reviews = tokio::spawn(stop.clone().run_until_cancelled_owned(reviewer.run(needed)));
 
-    let (confirmations, confirm) = Confirmations::new(prober.scale.urgent());
+    let (confirmations, confirm) = Confirmations::new(seed.acting());
     let shared = LoopContext {
-        evidence: observed.evidence.within(seed.clone(), &prober.scale),
+        evidence: observed.evidence.led(seed.clone()),
         scaler,
         metrics: instruments.prober.clone(),
         confirm,

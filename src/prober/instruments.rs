@@ -7,7 +7,7 @@ use crate::{
     checks::CheckMetrics,
     runtime::{
         instruments::Common,
-        metrics::{self, BudgetMetrics, Registry, States},
+        metrics::{self, Registry, States},
     },
 };
 
@@ -18,12 +18,6 @@ pub struct Instruments {
     pub prober: Arc<ProberMetrics>,
     /// Clusters and statuses.
     pub(crate) health: HealthMetrics,
-    /// Requests to dependents that wait for their turn.
-    pub scale_budget: BudgetMetrics,
-    /// Requests for commands of checks that wait for their turn.
-    pub exec_budget: BudgetMetrics,
-    /// Requests of a replica that does not lead which wait for their turn.
-    pub standby_budget: BudgetMetrics,
     /// What a replica observes that does not lead.
     pub(crate) standby: States,
     /// Checks of clusters.
@@ -37,16 +31,12 @@ impl Instruments {
     pub fn new() -> (Self, Registry) {
         let mut all = Registry::default();
         let registry = metrics::own(&mut all);
-        let (common, [scale_budget, exec_budget, standby_budget]) =
-            Common::register(registry, ["scale", "exec", "standby"]);
+        let common = Common::register(registry);
         let prober: Arc<ProberMetrics> = Arc::default();
         let instruments = Self {
             checks: CheckMetrics::new(prober.durations.clone()),
             prober,
             health: HealthMetrics::default(),
-            scale_budget,
-            exec_budget,
-            standby_budget,
             standby: States::new(standby::STATES),
             common,
         };

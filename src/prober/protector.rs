@@ -231,7 +231,7 @@ impl Protector {
         let (sender, events) = mpsc::unbounded_channel();
         let (control, mut told) = mpsc::unbounded_channel();
         let scaler = match plan.urgent {
-            true => self.scaler.urgent(),
+            true => self.scaler.acting(),
             false => self.scaler.clone(),
         };
         let owes = self.machine.debts().owes();

@@ -5,7 +5,7 @@ use tokio::sync::watch;
 
 use super::{
     health::Health,
-    metrics::{BudgetMetrics, Registry, RequestMetrics},
+    metrics::{Registry, RequestMetrics},
     watches::Watches,
 };
 
@@ -14,8 +14,6 @@ use super::{
 pub struct Common {
     /// Requests to the seed.
     pub requests: RequestMetrics,
-    /// Requests that wait for their turn, but for those that have a budget of their own.
-    pub seed_budget: BudgetMetrics,
     /// Whether this replica acts.
     pub leader: Gauge,
     /// How often it has lost the Lease.
@@ -28,16 +26,11 @@ pub struct Common {
 }
 
 impl Common {
-    /// Instruments that this registry shows, and those of further budgets of these names.
-    pub fn register<const N: usize>(
-        registry: &mut Registry,
-        budgets: [&'static str; N],
-    ) -> (Self, [BudgetMetrics; N]) {
+    /// Instruments that this registry shows.
+    pub fn register(registry: &mut Registry) -> Self {
         let health = Health::default();
-        let (seed_budget, budgets) = BudgetMetrics::register(registry, "seed", budgets);
         let common = Self {
             requests: RequestMetrics::default(),
-            seed_budget,
             leader: Gauge::default(),
             leaderships_lost: Counter::default(),
             watches: Watches::new(health.clone()),
@@ -58,7 +51,7 @@ impl Common {
             "How often this process lost the Lease, and stood for election again",
             common.leaderships_lost.clone(),
         );
-        (common, budgets)
+        common
     }
 
     /// The same for one more candidacy, which has no loop and no watch yet: its health is shown from now on.

@@ -13,7 +13,7 @@ pub use prometheus_client::registry::Registry;
 pub(crate) use self::gauges::{InFlight, InState, States};
 pub use self::{
     probes::{LEASES, ProbeMetrics, is_past},
-    requests::{BudgetMetrics, RequestMetrics},
+    requests::RequestMetrics,
 };
 
 use prometheus_client::{encoding::text, metrics::info::Info};

@@ -1,25 +1,27 @@
-//! The seed: how it is found, and a budget of requests to it.
+//! The seed: how it is found, and the budgets of requests to it.
 
+mod budget;
 mod error;
-mod turns;
 
 use std::{
-    error::Error as _, future::poll_fn, num::NonZeroU32, path::Path, pin::pin, sync::Arc,
-    task::Poll, time::Duration,
+    error::Error as _, future::poll_fn, path::Path, pin::pin, sync::Arc, task::Poll, time::Duration,
 };
 
-pub use self::error::CallError;
+use self::budget::Budget;
 pub(crate) use self::error::{is_for_lack_of_rights, refusal, told, with_causes};
-use self::turns::Turns;
+pub use self::{
+    budget::{Rate, Rates},
+    error::CallError,
+};
 use super::leader::Leadership;
 use kube::{
     Api, Client, Config, Resource,
     api::{ApiResource, DynamicObject},
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::time::timeout;
 
-use super::metrics::BudgetMetrics;
+use super::metrics::RequestMetrics;
 use crate::util::text::clean;
 
 /// Under this name the operator owns the fields that it writes on the seed.
@@ -34,10 +36,6 @@ pub const REQUEST_LIMIT: Duration = Duration::from_secs(10);
 /// A connection on which nothing is answered for this long is given up. Lists and watches have no
 /// other limit, and a server that is gone may never say so. A watch ends, or tells something, sooner.
 const SILENCE: Duration = Duration::from_secs(300);
-
-/// So many at once are few. Each request takes a connection, which is kept for 90 s with buffers as large
-/// as its largest answer, so that a burst would leave as many.
-const FEW: usize = 16;
 
 /// So much is repeated of what the seed says when it refuses something, or of what cannot be read, in
 /// characters.
@@ -81,15 +79,6 @@ impl ClientError {
     }
 }
 
-/// How many requests a client may send.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Budget {
-    /// Requests per second in the long run, [`LEAST_QPS`] to [`MOST_QPS`].
-    pub qps: f64,
-    /// Requests at once.
-    pub burst: NonZeroU32,
-}
-
 /// Finds the seed: by the kubeconfig, if one is given, else as kubectl would, else as a pod.
 ///
 /// # Errors
@@ -123,23 +112,30 @@ pub async fn config(kubeconfig: Option<&Path>) -> Result<Config, ClientError> {
 }
 
 /// A client of the seed, and how many requests may go through it, as long as this process leads.
-/// Watches go past it: they are few, must not wait, and change nothing. Clones share the budget.
+/// Watches go past it: they are few, must not wait, and change nothing. Clones share the budgets.
 #[derive(Clone)]
 pub struct Seed {
     client: Client,
-    turns: Option<Arc<Turns>>,
-    /// For requests that are not urgent, while they are under way.
-    places: Option<Arc<Semaphore>>,
-    urgent: bool,
+    budgets: Option<Arc<Budgets>>,
+    acts: bool,
     leadership: Leadership,
-    waits: BudgetMetrics,
+}
+
+struct Budgets {
+    acting: Budget,
+    reporting: Budget,
 }
 
 impl Seed {
-    /// Requests go through this client, within this budget.
-    pub fn new(client: Client, budget: Budget) -> Self {
+    /// Requests go through this client at these rates; `metrics` show how long they wait.
+    pub fn new(client: Client, rates: impl Into<Rates>, metrics: &RequestMetrics) -> Self {
+        let Rates { acting, reporting } = rates.into();
+        let budgets = Budgets {
+            acting: Budget::new(acting, metrics.waits("acting")),
+            reporting: Budget::new(reporting, metrics.waits("reporting")),
+        };
         Self {
-            turns: Some(Arc::new(Turns::new(budget))),
+            budgets: Some(Arc::new(budgets)),
             ..Self::unlimited(client)
         }
     }
@@ -148,11 +144,9 @@ impl Seed {
     pub fn unlimited(client: Client) -> Self {
         Self {
             client,
-            turns: None,
-            places: None,
-            urgent: false,
+            budgets: None,
+            acts: false,
             leadership: Leadership::unopposed(),
-            waits: BudgetMetrics::default(),
         }
     }
 
@@ -162,38 +156,23 @@ impl Seed {
         Self { leadership, ..self }
     }
 
-    /// The same seed, whose requests are counted while they wait for their turn.
+    /// The same seed through another client.
     #[must_use]
-    pub fn measured(self, waits: BudgetMetrics) -> Self {
-        Self { waits, ..self }
-    }
-
-    /// The same seed and the same budget, for requests that go before the others which wait for
-    /// their turn within it: nine of them before one that can wait.
-    #[must_use]
-    pub fn urgent(&self) -> Self {
+    pub fn through(&self, client: Client) -> Self {
         Self {
-            urgent: true,
+            client,
             ..self.clone()
         }
     }
 
-    /// The same seed and the same budget, for requests that let the [urgent](Self::urgent) ones go
-    /// before them.
+    /// The same seed, for what is done to dependents and pods, and what that waits for: what is reported does
+    /// not delay it.
     #[must_use]
-    pub fn leisurely(self) -> Self {
+    pub fn acting(&self) -> Self {
         Self {
-            urgent: false,
-            ..self
+            acts: true,
+            ..self.clone()
         }
-    }
-
-    /// The same seed and the same budget; of its requests that are not urgent, few are under way at once,
-    /// whatever its burst. Not for what is done to clusters: one that hangs would hold up the others.
-    #[must_use]
-    pub fn few_at_once(self) -> Self {
-        let places = Some(Arc::new(Semaphore::new(FEW)));
-        Self { places, ..self }
     }
 
     /// Objects of a kind in any form: not all may be decodable.
@@ -220,17 +199,12 @@ impl Seed {
         self.call_at_turn(request).await
     }
 
-    /// Waits until it is a request's turn: the urgent ones' first, and among equals in the order in
-    /// which they ask.
+    /// Waits until it is a request's turn, in the order in which they ask.
     pub async fn turn(&self) {
-        let Some(turns) = &self.turns else {
-            return;
-        };
-        let _waiting = self.waits.wait();
-        if self.urgent {
-            turns.urgent().await;
-        } else {
-            turns.leisurely().await;
+        match &self.budgets {
+            Some(budgets) if self.acts => budgets.acting.turn().await,
+            Some(budgets) => budgets.reporting.turn().await,
+            None => {}
         }
     }
 
@@ -243,12 +217,6 @@ impl Seed {
         &self,
         request: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, CallError> {
-        let places = self.places.as_ref().filter(|_| !self.urgent);
-        // They are never closed.
-        let _place = match places {
-            Some(places) => places.acquire().await.ok(),
-            None => None,
-        };
         let mut request = pin!(timeout(REQUEST_LIMIT, request));
         // Before each step of it: the process may have been frozen since the last, and a request
         // that still waits for its connection would be sent by one that has been replaced.

@@ -25,7 +25,7 @@ impl Instruments {
     pub fn new() -> (Self, Registry) {
         let mut all = Registry::default();
         let registry = metrics::own(&mut all);
-        let (common, []) = Common::register(registry, []);
+        let common = Common::register(registry);
         let instruments = Self {
             weeder: WeederMetrics::default(),
             writer: WriterMetrics::default(),

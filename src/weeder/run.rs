@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
-use kube::Client;
 use tokio::{
     sync::watch,
     time::{Instant, sleep, timeout},
@@ -78,7 +77,7 @@ pub async fn run(weeder: Weeder, stop: CancellationToken) {
     let watches = &instruments.common.watches;
     let policies = watches.begin("WeedPolicies", "watch-weedpolicies");
     let weeding = Weeding::new(&seed, dry_run, &instruments, reports);
-    weeding.run(seed.client(), policies, stop).await;
+    weeding.run(policies, stop).await;
     last.cancel();
     // Neither of them panics; if one did, it has ended as well.
     let _ = tokio::join!(writing, reviews);
@@ -108,8 +107,7 @@ impl Weeding {
     fn new(seed: &Seed, dry_run: bool, instruments: &Instruments, reports: Reports) -> Self {
         let watches = &instruments.common.watches;
         Self {
-            // A pod that is to be deleted goes before what is written about it.
-            seed: seed.urgent(),
+            seed: seed.acting(),
             dry_run,
             state: State::default(),
             namespaces: watches.begin("Namespaces", "watch-namespaces"),
@@ -127,10 +125,10 @@ impl Weeding {
         }
     }
 
-    /// Watches by a client whose requests are not urgent: lists are large, and not to be asked for twice.
-    async fn run(mut self, lists: &Client, policies: WatchState, stop: CancellationToken) {
-        let mut policies = watch_policies(lists, self.dry_run, policies);
-        let mut namespaces = watch_namespaces(lists, self.namespaces.clone());
+    async fn run(mut self, policies: WatchState, stop: CancellationToken) {
+        let client = self.seed.client();
+        let mut policies = watch_policies(client, self.dry_run, policies);
+        let mut namespaces = watch_namespaces(client, self.namespaces.clone());
         loop {
             self.health.beat(LOOP);
             self.follow_up();

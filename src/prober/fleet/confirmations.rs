@@ -174,7 +174,7 @@ mod tests {
     use kube::client::{Body, Client};
 
     use super::*;
-    use crate::runtime::seed::Budget;
+    use crate::runtime::{metrics::RequestMetrics, seed::Rate};
 
     /// Else each request to a dependent would wait behind it for good.
     #[tokio::test]
@@ -183,17 +183,20 @@ mod tests {
             Ok::<_, Infallible>(Response::new(Body::from(b"{}".to_vec())))
         });
         let burst = NonZeroU32::MIN;
-        let seed = Seed::new(Client::new(answers, "default"), Budget { qps: 50.0, burst });
-        let (mut confirmations, _confirm) = Confirmations::new(seed.urgent());
+        let client = Client::new(answers, "default");
+        let seed = Seed::new(
+            client,
+            Rate { qps: 50.0, burst },
+            &RequestMetrics::default(),
+        );
+        let (mut confirmations, _confirm) = Confirmations::new(seed.clone());
         seed.turn().await;
-        let before = seed.urgent();
-        let mut before = Box::pin(before.turn());
+        let mut before = Box::pin(seed.turn());
         assert!(poll!(before.as_mut()).is_pending());
         let read = confirmations.policies();
         assert!(timeout(Duration::from_millis(1), read).await.is_err());
         drop(before);
-        let others = seed.urgent();
-        let turn = timeout(Duration::from_secs(60), others.turn());
+        let turn = timeout(Duration::from_secs(60), seed.turn());
         assert!(turn.await.is_ok());
     }
 }

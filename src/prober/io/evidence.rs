@@ -133,11 +133,10 @@ impl Evidence {
         }
     }
 
-    /// The same for a leader, which reads the seed within its budget, and what a scale-down waits for
-    /// within that of `urgent`. Watches go on.
+    /// The same for a leader, which reads this seed. Watches go on.
     #[must_use]
-    pub(crate) fn within(mut self, seed: Seed, urgent: &Seed) -> Self {
-        (self.permits.seed, self.permits.urgent) = (seed, urgent.urgent());
+    pub(crate) fn led(mut self, seed: Seed) -> Self {
+        self.permits.seed = seed;
         self
     }
 

@@ -52,10 +52,7 @@ pub(crate) struct NodeLists {
 /// What the reads of all clusters share. Clones share it too.
 #[derive(Clone)]
 pub(crate) struct ListPermits {
-    /// For reads that can wait.
     pub(super) seed: Seed,
-    /// For reads that a scale-down waits for.
-    pub(super) urgent: Seed,
     node_lists: Arc<Semaphore>,
     slow_node_lists: Arc<Semaphore>,
     background_node_lists: Arc<Semaphore>,
@@ -65,7 +62,6 @@ impl ListPermits {
     pub(crate) fn new(seed: &Seed) -> Self {
         Self {
             seed: seed.clone(),
-            urgent: seed.urgent(),
             node_lists: Arc::new(Semaphore::new(NODE_LISTS)),
             slow_node_lists: Arc::new(Semaphore::new(SLOW_NODE_LISTS)),
             background_node_lists: Arc::new(Semaphore::new(BACKGROUND_NODE_LISTS)),
@@ -103,7 +99,7 @@ impl Reader {
         urgent: bool,
     ) -> Result<NodeLists, EvidenceError> {
         let seed = match urgent {
-            true => &self.permits.urgent,
+            true => &self.permits.seed.acting(),
             false => &self.permits.seed,
         };
         let (began, machines) = self.machines(seed, consistency).await?;

@@ -45,15 +45,11 @@ pub async fn perform(
         while let Some(input) = inputs.pop_front() {
             for effect in flow.step(input, Instant::now()) {
                 match effect {
-                    FlowEffect::Read { place, at_leisure } => {
+                    FlowEffect::Read(place) => {
                         let Some((dependent, _)) = flow.level().nth(place) else {
                             continue;
                         };
-                        let scaler = match at_leisure {
-                            true => scaler.clone().at_leisure(),
-                            false => scaler.clone(),
-                        };
-                        let dependent = dependent.reference.clone();
+                        let (scaler, dependent) = (scaler.clone(), dependent.reference.clone());
                         let read = async move { Answer::Read(scaler.see(&dependent).await) };
                         requests.insert(place, read.boxed());
                     }

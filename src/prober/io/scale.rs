@@ -35,7 +35,7 @@ const SCALE: &str = "Scale";
 pub struct Scaler {
     /// For what is read.
     seed: Seed,
-    /// For what is written, which is always urgent: something is owed, or has to be taken. In a dry
+    /// For what is written, which always acts: something is owed, or has to be taken. In a dry
     /// run there is no way to write.
     writes: Option<Seed>,
     namespace: Arc<str>,
@@ -52,10 +52,10 @@ pub(crate) struct Target {
 }
 
 impl Scaler {
-    /// Scales dependents on this seed. They are read as urgently as it asks, and written urgently.
+    /// Scales dependents on this seed. They are read within its budget, and written within that of what acts.
     pub fn new(seed: Seed) -> Self {
         Self {
-            writes: Some(seed.urgent()),
+            writes: Some(seed.acting()),
             seed,
             namespace: Arc::default(),
             resources: Resources::default(),
@@ -71,21 +71,11 @@ impl Scaler {
         }
     }
 
-    /// The same, by requests to this seed.
+    /// The same, whose reads are within the budget of what acts, too.
     #[must_use]
-    pub fn by(&self, seed: Seed) -> Self {
+    pub fn acting(&self) -> Self {
         Self {
-            writes: self.writes.as_ref().map(|_| seed.urgent()),
-            seed,
-            ..self.clone()
-        }
-    }
-
-    /// The same, whose reads are urgent.
-    #[must_use]
-    pub(crate) fn urgent(&self) -> Self {
-        Self {
-            seed: self.seed.urgent(),
+            seed: self.seed.acting(),
             ..self.clone()
         }
     }
@@ -120,15 +110,6 @@ impl Scaler {
     pub fn dry_run(self) -> Self {
         Self {
             writes: None,
-            ..self
-        }
-    }
-
-    /// The same, whose reads let urgent requests go before them.
-    #[must_use]
-    pub fn at_leisure(self) -> Self {
-        Self {
-            seed: self.seed.leisurely(),
             ..self
         }
     }

@@ -170,12 +170,7 @@ pub enum Written {
 #[derive(Debug)]
 pub enum FlowEffect {
     /// Read this dependent.
-    Read {
-        /// Its place.
-        place: usize,
-        /// It lets urgent requests go before it.
-        at_leisure: bool,
-    },
+    Read(usize),
     /// Wait for a turn to write.
     Queue(usize),
     /// Send this write now.

@@ -1,10 +1,10 @@
 use std::{
     io::{Read as _, Write as _},
     net::TcpListener,
-    sync::atomic::{AtomicUsize, Ordering},
+    num::NonZeroU32,
+    sync::Mutex,
 };
 
-use futures::future::join_all;
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
@@ -31,31 +31,54 @@ async fn ask(seed: &Seed) -> Result<serde_json::Value, CallError> {
     seed.call(seed.client().request(request)).await
 }
 
-fn budget(qps: f64, burst: u32) -> Budget {
-    Budget {
-        qps,
-        burst: NonZeroU32::new(burst).unwrap(),
-    }
+/// A seed that answers at once, within these budgets.
+fn within(acting: Rate, reporting: Rate) -> Seed {
+    let metrics = RequestMetrics::default();
+    Seed::new(
+        answers_after(Duration::ZERO),
+        Rates { acting, reporting },
+        &metrics,
+    )
 }
 
-#[tokio::test]
-async fn to_wait_for_a_turn_is_no_failure_and_turns_are_in_order() {
-    let seed = Seed::new(answers_after(Duration::ZERO), budget(2_000.0, 10));
-    for seed in [seed.clone(), seed.urgent()] {
-        let served = AtomicUsize::new(0);
-        let calls = (0..200).map(|place| {
-            let (seed, served) = (&seed, &served);
-            async move {
-                let request = async {
-                    assert_eq!(served.fetch_add(1, Ordering::Relaxed), place);
-                    Ok(())
-                };
-                seed.call(request).await.unwrap();
-            }
-        });
-        join_all(calls).await;
-        assert_eq!(served.into_inner(), 200);
-    }
+fn rate(qps: f64, burst: u32) -> Rate {
+    let burst = NonZeroU32::new(burst).unwrap();
+    Rate { qps, burst }
+}
+
+/// Whoever gives up leaves no trace, and what is reported does not delay what is done.
+#[tokio::test(start_paused = true)]
+async fn turns_come_as_they_were_asked_for_within_each_budget() {
+    let seed = within(rate(10.0, 2), rate(1.0, 1));
+    let began = Instant::now();
+    let served = Mutex::new(Vec::new());
+    let call = async |seed: &Seed, name: &'static str| {
+        let request = async {
+            Ok(served
+                .lock()
+                .unwrap()
+                .push((name, began.elapsed().as_millis())))
+        };
+        seed.call(request).await.unwrap();
+    };
+    let acting = seed.acting();
+    let impatient = timeout(Duration::from_millis(500), call(&seed, "gives up"));
+    tokio::join!(
+        call(&seed, "1st status"),
+        async { assert!(impatient.await.is_err()) },
+        call(&seed, "2nd status"),
+        call(&acting, "1st scale"),
+        call(&acting, "2nd scale"),
+        call(&acting, "3rd scale"),
+    );
+    let expected = [
+        ("1st status", 0),
+        ("1st scale", 0),
+        ("2nd scale", 0),
+        ("3rd scale", 100),
+        ("2nd status", 1_000),
+    ];
+    assert_eq!(*served.lock().unwrap(), expected);
 }
 
 /// A client of what listens there, by a kubeconfig of its own.
@@ -120,21 +143,6 @@ async fn an_answer_that_does_not_come_is_given_up() {
     let asked = Instant::now();
     assert!(matches!(ask(&seed).await, Err(CallError::Late)));
     assert_eq!(asked.elapsed(), REQUEST_LIMIT);
-}
-
-/// The others wait for as long as it takes; those that are urgent do not.
-#[tokio::test(start_paused = true)]
-async fn few_requests_are_under_way_at_once() {
-    let second = Duration::from_secs(1);
-    for (urgent, few, expected) in [(false, true, 3), (false, false, 1), (true, true, 1)] {
-        let seed = Seed::unlimited(answers_after(second));
-        let seed = if few { seed.few_at_once() } else { seed };
-        let seed = if urgent { seed.urgent() } else { seed };
-        let began = Instant::now();
-        let answers = join_all((0..FEW * 2 + 1).map(|_| ask(&seed))).await;
-        assert!(answers.iter().all(Result::is_ok), "{answers:?}");
-        assert_eq!(began.elapsed(), second * expected);
-    }
 }
 
 /// Neither when a client is made, nor when a token is to be renewed.
@@ -210,7 +218,7 @@ async fn any_budget_can_be_had() {
         MOST_QPS,
         f64::INFINITY,
     ] {
-        let seed = Seed::new(answers_after(Duration::ZERO), budget(qps, 1));
+        let seed = within(rate(qps, 1), rate(qps, 1));
         ask(&seed).await.unwrap();
     }
 }

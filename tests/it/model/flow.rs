@@ -155,7 +155,7 @@ impl Operator {
         for effect in &effects {
             match effect {
                 FlowEffect::Queue(place) => *flow.need(*place) = Need::Write,
-                FlowEffect::Read { place, .. } | FlowEffect::Drop(place) => {
+                FlowEffect::Read(place) | FlowEffect::Drop(place) => {
                     let need = flow.need(*place);
                     if !matches!(need, Need::Answer(_)) {
                         *need = Need::Read(None);

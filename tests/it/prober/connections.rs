@@ -115,7 +115,7 @@ fn dead_connections_to_the_seed_cost_no_protection() {
 
 async fn seed_dies_in_an_outage(after: u32) {
     let mut world = World::new(&["a"]).await;
-    world.start_connected();
+    world.start();
     world.reason("a", "Healthy").await;
     world.more_reads("a", Read::Cached, 2).await;
     world.shoot("a").silence(0);

@@ -12,7 +12,7 @@ use dependency_watchdog::{
         plan::{Aim, IGNORE},
         scale::Scaler,
     },
-    runtime::seed::{Budget, LEAST_QPS, Seed},
+    runtime::seed::{LEAST_QPS, Rate, Rates, Seed},
 };
 use serde_json::json;
 use tokio::time::{Instant, timeout};
@@ -315,12 +315,10 @@ async fn queued(seconds: u64) -> Stage {
         info("Deployment", "first", 0),
         info("Deployment", "second", 0),
     ]);
-    let budget = Budget {
-        qps: LEAST_QPS,
-        burst: NonZeroU32::new(2).unwrap(),
-    };
+    let (qps, burst) = (LEAST_QPS, NonZeroU32::new(2).unwrap());
+    let [acting, reporting] = [Rate { qps, burst }; 2];
     let client = stage.seed.unlimited().client().clone();
-    let seed = Seed::new(client, budget);
+    let seed = Seed::new(client, Rates { acting, reporting }, &Default::default());
     stage.protector = new_protector("a", &Scaler::new(seed), None);
     stage.protector.learn(selected(&stage.settings));
     outage(&mut stage.protector, 5, Duration::from_secs(seconds));

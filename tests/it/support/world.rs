@@ -78,17 +78,11 @@ impl World {
         self.start_on(self.seed.counted(&self.instruments.common.requests));
     }
 
-    /// Starts the prober; what can wait goes to the seed by this way.
+    /// Starts the prober on this seed.
     pub fn start_on(&mut self, seed: dependency_watchdog::runtime::seed::Seed) {
-        let scale = self.seed.counted(&self.instruments.common.requests);
-        self.start_with(seed, scale);
-    }
-
-    /// Starts the prober over connections that can die.
-    pub fn start_connected(&mut self) {
-        let requests = self.instruments.common.requests.clone();
-        let [seed, scale] = [(); 2].map(|()| self.seed.counted(&requests));
-        self.start_with(seed, scale);
+        self.stop = CancellationToken::new();
+        let run = fleet::lead(self.prober(seed), None, self.stop.clone());
+        self.prober = Some(tokio::spawn(run));
     }
 
     /// Starts a prober that stands for election, and again after each term, as the command does.
@@ -98,8 +92,8 @@ impl World {
         let client = self.seed.unlimited().client().clone();
         let mut elector = Elector::new(client, "garden", "lease", times);
         self.stop = CancellationToken::new();
-        let [seed, scale] = [(); 2].map(|()| self.seed.counted(&self.instruments.common.requests));
-        let (prober, stop) = (self.prober(seed, scale), self.stop.clone());
+        let seed = self.seed.counted(&self.instruments.common.requests);
+        let (prober, stop) = (self.prober(seed), self.stop.clone());
         // It has connections of its own, and counts nothing.
         let reads = self.seed.reads();
         self.prober = Some(tokio::spawn(async move {
@@ -115,8 +109,7 @@ impl World {
                     );
                     let term = standby.until(elected.term()).await;
                     let prober = fleet::Prober {
-                        seed: prober.seed.clone().led_by(term.leadership.clone()),
-                        scale: prober.scale.clone().led_by(term.leadership),
+                        seed: prober.seed.clone().led_by(term.leadership),
                         instruments: instruments.clone(),
                         ..prober.clone()
                     };
@@ -130,21 +123,7 @@ impl World {
         }));
     }
 
-    fn start_with(
-        &mut self,
-        seed: dependency_watchdog::runtime::seed::Seed,
-        scale: dependency_watchdog::runtime::seed::Seed,
-    ) {
-        self.stop = CancellationToken::new();
-        let run = fleet::lead(self.prober(seed, scale), None, self.stop.clone());
-        self.prober = Some(tokio::spawn(run));
-    }
-
-    fn prober(
-        &self,
-        seed: dependency_watchdog::runtime::seed::Seed,
-        scale: dependency_watchdog::runtime::seed::Seed,
-    ) -> fleet::Prober {
+    fn prober(&self, seed: dependency_watchdog::runtime::seed::Seed) -> fleet::Prober {
         let runner = self.runner.clone().unwrap_or_else(|| {
             Runner::new(
                 self.seed.counted(&self.instruments.common.requests),
@@ -156,7 +135,6 @@ impl World {
         fleet::Prober {
             dry_run: self.dry_run,
             seed,
-            scale,
             checks: runner,
             dial: Dial::default(),
             instruments: self.instruments.clone(),

@@ -17,7 +17,7 @@ use dependency_watchdog::{
         leader::{Elected, Elector, Ended, Times},
         metrics::RequestMetrics,
         names::Names,
-        seed::{Budget, Seed},
+        seed::{Rate, Seed},
         wire::{Access, Wire as SeedWire},
     },
     shoot::{Dial, Wire},
@@ -45,9 +45,11 @@ use super::{
     micros,
 };
 
-/// The budget of ordinary requests.
-const QPS: f64 = 20.0;
-const BURST: u32 = 40;
+/// The budget of what is reported.
+const REPORTING: Rate = Rate {
+    qps: 20.0,
+    burst: NonZeroU32::new(40).unwrap(),
+};
 
 /// Which component runs in a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,13 +179,7 @@ struct Way {
 }
 
 impl Way {
-    /// The seed within a budget, over connections of its own.
-    fn seed(&self, metrics: &RequestMetrics, access: Access, qps: f64, burst: u32) -> Seed {
-        let burst = NonZeroU32::new(burst).unwrap();
-        Seed::new(self.client(metrics, access), Budget { qps, burst })
-    }
-
-    fn client(&self, metrics: &RequestMetrics, access: Access) -> Client {
+    fn wire(&self, metrics: &RequestMetrics) -> SeedWire {
         let Self {
             gate, told, seed, ..
         } = self.clone();
@@ -215,7 +211,7 @@ impl Way {
                 }
             })
         };
-        SeedWire::over(make, metrics).client(access)
+        SeedWire::over(make, metrics)
     }
 
     fn dial(&self) -> Dial {
@@ -235,55 +231,55 @@ impl Way {
 
 async fn prober(way: Way, dry_run: bool, election: Election, stop: CancellationToken) {
     let (instruments, _registry) = prober::instruments::Instruments::new();
+    let requests = &instruments.common.requests;
+    let wire = way.wire(requests);
+    let seed = Seed::new(wire.client(Access::All), REPORTING, requests);
     let work = async |elected: Elected| {
         let instruments = instruments.anew(instruments.common.anew());
-        let requests = &instruments.common.requests;
         let (term, standby) = match election {
             Election::None => (elected.term().await, None),
             Election::Stands => {
-                let reads = way.seed(requests, Access::Reads, QPS, BURST);
+                let reads = seed.through(wire.client(Access::Reads));
                 let mut standby = Standby::begin(reads, dry_run, way.dial(), &instruments);
                 (standby.until(elected.term()).await, Some(standby))
             }
         };
-        let [seed, scale, exec] = [(QPS, BURST), (200.0, 400), (50.0, 100)].map(|(qps, burst)| {
-            way.seed(requests, Access::All, qps, burst)
-                .led_by(term.leadership.clone())
-        });
+        let seed = seed.clone().led_by(term.leadership.clone());
         let (gates, counted) = (FeatureGates::default(), instruments.checks.clone());
         let prober = Prober {
-            seed: seed.few_at_once(),
-            scale,
+            checks: Runner::new(seed.clone(), gates, counted, Names::default()),
+            seed,
             dry_run,
-            checks: Runner::new(exec, gates, counted, Names::default()),
             dial: way.dial(),
             instruments: instruments.clone(),
         };
         fleet::lead(prober, standby, term.stop).await;
     };
-    lead(&way, election, prober::LEASE, &stop, work).await;
+    let told = (&way.told, seed.client());
+    lead(told, election, prober::LEASE, &stop, work).await;
 }
 
 async fn weeder(way: Way, election: Election, stop: CancellationToken) {
     let (instruments, _registry) = weeder::instruments::Instruments::new();
+    let requests = &instruments.common.requests;
+    let seed = Seed::new(way.wire(requests).client(Access::All), REPORTING, requests);
     let work = async |elected: Elected| {
         let instruments = instruments.anew(instruments.common.anew());
         let term = elected.term().await;
-        let requests = &instruments.common.requests;
-        let seed = way.seed(requests, Access::All, QPS, BURST);
         let weeder = Weeder {
             dry_run: false,
-            seed: seed.led_by(term.leadership).few_at_once(),
+            seed: seed.clone().led_by(term.leadership),
             instruments: instruments.clone(),
         };
         run::run(weeder, term.stop).await;
     };
-    lead(&way, election, weeder::LEASE, &stop, work).await;
+    let told = (&way.told, seed.client());
+    lead(told, election, weeder::LEASE, &stop, work).await;
 }
 
 /// Works in one term after the other, as the commands do.
 async fn lead(
-    way: &Way,
+    (told, client): (&Told, &Client),
     election: Election,
     lease: &str,
     stop: &CancellationToken,
@@ -294,19 +290,14 @@ async fn lead(
     }
     let times = [15, 10, 2].map(Duration::from_secs);
     let times = Times::new(times[0], times[1], times[2]).unwrap();
-    let mut elector = Elector::new(
-        way.client(&RequestMetrics::default(), Access::All),
-        "garden",
-        lease,
-        times,
-    );
+    let mut elector = Elector::new(client.clone(), "garden", lease, times);
     loop {
         match elector
             .stand(stop, async |elected| work(elected).await)
             .await
             .unwrap()
         {
-            Ended::Lost(_) => way.told.0.lock().unwrap().losses.push(micros()),
+            Ended::Lost(_) => told.0.lock().unwrap().losses.push(micros()),
             Ended::Stopped | Ended::Done(()) => return,
         }
     }

@@ -63,7 +63,7 @@ impl Resources {
         if let Some(answer) = cell.lock().await.answer(asked, since) {
             return answer;
         }
-        // Outside of the lock: a caller that can wait must not hold up an urgent one.
+        // Outside of the lock: a caller that reports must not hold up one that acts.
         seed.turn().await;
         // Asked anew: the failure of a much earlier turn says nothing any more.
         let asked = Instant::now();
@@ -72,8 +72,8 @@ impl Resources {
             return answer;
         }
         let began = Instant::now();
-        // Urgent: this lookup holds a lock that urgent callers wait for.
-        let answer = look_up(&seed.urgent(), &kind).await;
+        // Callers that act wait for its lock.
+        let answer = look_up(&seed.acting(), &kind).await;
         match &answer {
             Ok(answer) => known.answer = Some((answer.clone(), began)),
             Err(error) => known.failure = Some((error.clone(), Instant::now())),

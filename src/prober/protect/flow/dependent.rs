@@ -40,8 +40,6 @@ pub(super) struct DependentFlow {
     /// Pause before the next read.
     pause: Duration,
     has_written: bool,
-    /// Its reads let urgent requests go first.
-    at_leisure: bool,
 }
 
 /// What a dependent waits for.
@@ -72,7 +70,6 @@ impl DependentFlow {
             uid: None,
             pause: FIRST_LOOK,
             has_written: false,
-            at_leisure: false,
         }
     }
 
@@ -127,8 +124,7 @@ impl DependentFlow {
             Doing::Decided | Doing::Queued if !may_send => self.stop(place, now, effects),
             Doing::Due(at) if at.is_none_or(|at| at <= now) => {
                 self.doing = Doing::Reading;
-                let at_leisure = self.at_leisure;
-                effects.push(FlowEffect::Read { place, at_leisure });
+                effects.push(FlowEffect::Read(place));
             }
             Doing::Decided => {
                 self.doing = Doing::Queued;
@@ -245,8 +241,6 @@ impl DependentFlow {
                 }
                 self.has_written |= written;
                 let left = deadline.saturating_duration_since(now);
-                // Reads that wait for an effect yield to pending writes until the deadline is near.
-                self.at_leisure = self.pause < left;
                 let pause = self.pause.min(left);
                 self.pause = (self.pause * 3 / 2).min(SELDOM);
                 Doing::Due(Some(now + pause))
@@ -282,7 +276,6 @@ impl Hash for DependentFlow {
             uid: _,
             pause: _,
             has_written: _,
-            at_leisure: _,
         } = self;
         mem::discriminant(doing).hash(state);
         (steps, attempt, self.ending()).hash(state);

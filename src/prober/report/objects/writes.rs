@@ -161,7 +161,7 @@ impl Objects {
         let record = &self.clusters.get(name)?.record;
         // Writes that were begun before it may be waiting for their turns.
         let seed = match record.rank() {
-            Rank::Urgent => seed.urgent(),
+            Rank::Urgent => seed.acting(),
             _ => seed.clone(),
         };
         let (about, name) = (name.clone(), name.clone());
