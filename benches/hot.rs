@@ -16,15 +16,16 @@ use dependency_watchdog::{
     util::mono_time::MonoTime,
 };
 use divan::{Bencher, counter::BytesCount};
+use fake::farm::{self, Kubelets};
 use jiff::Timestamp;
 use serde_json::json;
 
 /// As many nodes as Kubernetes supports in one cluster.
-const LEASES: i64 = 5_000;
+const LEASES: usize = 5_000;
 /// Ten times as many clusters as a seed is meant to host.
 const CLUSTERS: usize = 10_000;
 /// Nodes of each of these.
-const FEW_LEASES: i64 = 5;
+const FEW_LEASES: usize = 5;
 /// From one cluster to the one that is asked next. Prime to their number, so that each has its turn, and so
 /// long that memory is not met in its order.
 const STRIDE: usize = 3_571;
@@ -45,7 +46,7 @@ const RULES: LeaseRules = LeaseRules {
     success_threshold: 1,
 };
 
-/// The bodies of successive lists of leases, as a kube-apiserver encodes what kubelets renew.
+/// Successive lists of leases.
 static LEASE_LISTS: LazyLock<Vec<Vec<u8>>> =
     LazyLock::new(|| (0..LISTS).map(|number| leases(number, 0, LEASES)).collect());
 
@@ -53,24 +54,10 @@ fn main() {
     divan::main();
 }
 
-/// How a list of leases is written: in protobuf, unless what serves it knows JSON alone.
-#[derive(Clone, Copy, Debug)]
-enum Encoding {
-    Protobuf,
-    Json,
-}
-
 /// One list of leases, from its bytes.
-#[divan::bench(args = [Encoding::Protobuf, Encoding::Json])]
-fn decode_5000_leases(bencher: Bencher<'_, '_>, encoding: Encoding) {
-    let binary = LEASE_LISTS.first().unwrap();
-    let text = leases_in_json(0, 0, LEASES);
-    let decoded = |body: &[u8]| LeaseList::decode(body).unwrap();
-    assert_eq!(decoded(&text), decoded(binary), "they are the same");
-    let body = match encoding {
-        Encoding::Protobuf => binary,
-        Encoding::Json => &text,
-    };
+#[divan::bench]
+fn decode_5000_leases(bencher: Bencher<'_, '_>) {
+    let body = LEASE_LISTS.first().unwrap();
     bencher
         .counter(BytesCount::of_slice(body))
         .bench(|| LeaseList::decode(black_box(body)).unwrap());
@@ -144,160 +131,11 @@ fn update_one_of_10000_clusters(bencher: Bencher<'_, '_>) {
         .bench_local_values(|cluster| index.apply_cluster(cluster));
 }
 
-/// The policy of many clusters changes: all settings are made anew.
-#[divan::bench]
-fn change_the_policy_of_10000_clusters(bencher: Bencher<'_, '_>) {
-    let mut index = selecting();
-    index.replace_clusters((0..CLUSTERS).map(cluster));
-    let mut fractions = [0.5, 0.6].into_iter().cycle();
-    bencher
-        .with_inputs(|| policy(fractions.next().unwrap()))
-        .bench_local_values(|policy| index.apply_policy(policy).len());
-}
-
-/// A lease in the list with a number.
-struct Renewed {
-    name: String,
-    node: i64,
-    version: i64,
-    created: Timestamp,
-    renewed: Timestamp,
-    /// When the server saw it, in whole seconds.
-    stamp: Timestamp,
-}
-
-/// What a kubelet owns of it.
-fn owned(uid: &str) -> String {
-    format!(
-        r#"{{"f:metadata":{{"f:ownerReferences":{{".":{{}},"k:{{\"uid\":\"{uid}\"}}":{{}}}}}},"f:spec":{{"f:holderIdentity":{{}},"f:leaseDurationSeconds":{{}},"f:renewTime":{{}}}}}}"#
-    )
-}
-
-impl Renewed {
-    /// The leases of this shoot in the list with this number, ten seconds after the one before.
-    fn all(number: i64, shoot: usize, count: i64) -> impl Iterator<Item = Self> {
-        let at = Timestamp::from_second(DATE + 10 * number).unwrap();
-        (0..count).map(move |node| {
-            // Each renews at its own moment of the ten seconds, and is under way for a while.
-            let written = at - Duration::from_micros(2_000 * node.unsigned_abs());
-            Self {
-                name: format!("shoot--bench--s{shoot:04}-worker-z1-5d7f9-{node:05}"),
-                node,
-                version: version(number) + node,
-                created: at,
-                renewed: written - Duration::from_millis(3),
-                stamp: Timestamp::from_second(written.as_second()).unwrap(),
-            }
-        })
-    }
-
-    fn uid(&self) -> String {
-        format!("00000001-0001-4000-8000-{:012x}", self.node)
-    }
-
-    /// The UID of its Node.
-    fn owner(&self) -> String {
-        format!("00000001-0000-4000-8000-{:012x}", self.node)
-    }
-
-    fn protobuf(&self) -> Vec<u8> {
-        let (name, owner) = (&self.name, self.owner());
-        let references = [(1, "Node"), (3, name), (4, &owner), (5, "v1")];
-        let manager = [
-            texts(&[(1, "kubelet"), (2, "Update"), (3, "coordination.k8s.io/v1")]),
-            field(4, time(self.stamp)),
-            field(6, "FieldsV1"),
-            field(7, field(1, owned(&owner))),
-            field(8, ""),
-        ];
-        let metadata = [
-            texts(&[(1, name), (2, ""), (3, "kube-node-lease"), (4, "")]),
-            field(5, self.uid()),
-            field(6, self.version.to_string()),
-            number_field(7, 0),
-            field(8, time(self.created)),
-            field(13, texts(&references)),
-            field(17, manager.concat()),
-        ];
-        let spec = [
-            field(1, name),
-            number_field(2, 40),
-            field(4, time(self.renewed)),
-        ];
-        [field(1, metadata.concat()), field(2, spec.concat())].concat()
-    }
-
-    /// With its fields in the order in which a kube-apiserver writes them.
-    fn json(&self) -> String {
-        let (name, node, uid, version) = (&self.name, self.owner(), self.uid(), self.version);
-        let (created, renewed, stamp) = (self.created, self.renewed, self.stamp);
-        let owned = owned(&node);
-        format!(
-            r#"{{"metadata":{{"name":"{name}","namespace":"kube-node-lease","uid":"{uid}","resourceVersion":"{version}","creationTimestamp":"{created}","ownerReferences":[{{"apiVersion":"v1","kind":"Node","name":"{name}","uid":"{node}"}}],"managedFields":[{{"manager":"kubelet","operation":"Update","apiVersion":"coordination.k8s.io/v1","time":"{stamp}","fieldsType":"FieldsV1","fieldsV1":{owned}}}]}},"spec":{{"holderIdentity":"{name}","leaseDurationSeconds":40,"renewTime":"{renewed:.6}"}}}}"#
-        )
-    }
-}
-
-/// The resourceVersion of the first lease in the list with this number; that of the list is later.
-fn version(number: i64) -> i64 {
-    1_000_000 + 10_000 * number
-}
-
-/// The list of a shoot with this number, in protobuf.
-fn leases(number: i64, shoot: usize, count: i64) -> Vec<u8> {
-    let newest = version(number + 1).to_string();
-    let mut list = field(1, texts(&[(1, ""), (2, &newest), (3, "")]));
-    list.extend(Renewed::all(number, shoot, count).flat_map(|it| field(2, it.protobuf())));
-    let kind = texts(&[(1, "coordination.k8s.io/v1"), (2, "LeaseList")]);
-    let body = [field(1, kind), field(2, list), field(3, ""), field(4, "")];
-    [b"k8s\0", &*body.concat()].concat()
-}
-
-/// The same in JSON.
-fn leases_in_json(number: i64, shoot: usize, count: i64) -> Vec<u8> {
-    let items: Vec<String> = Renewed::all(number, shoot, count)
-        .map(|it| it.json())
-        .collect();
-    let (newest, items) = (version(number + 1), items.join(","));
-    format!(
-        r#"{{"kind":"LeaseList","apiVersion":"coordination.k8s.io/v1","metadata":{{"resourceVersion":"{newest}"}},"items":[{items}]}}"#
-    )
-    .into_bytes()
-}
-
-/// A time as a message.
-fn time(at: Timestamp) -> Vec<u8> {
-    let nanos = at.subsec_nanosecond().unsigned_abs();
-    let seconds = at.as_second().unsigned_abs();
-    [number_field(1, seconds), number_field(2, nanos.into())].concat()
-}
-
-fn texts(fields: &[(u8, &str)]) -> Vec<u8> {
-    let fields = fields.iter();
-    fields
-        .flat_map(|(number, text)| field(*number, text))
-        .collect()
-}
-
-/// A field that is a text, or a message.
-fn field(number: u8, value: impl AsRef<[u8]>) -> Vec<u8> {
-    let value = value.as_ref();
-    let tag = varint(u64::from(number) << 3 | 2);
-    [tag, varint(value.len() as u64), value.to_vec()].concat()
-}
-
-fn number_field(number: u8, value: u64) -> Vec<u8> {
-    [varint(u64::from(number) << 3), varint(value)].concat()
-}
-
-fn varint(mut value: u64) -> Vec<u8> {
-    let mut bytes = vec![];
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-    bytes
+/// The list of a shoot with this number, as a kube-apiserver encodes what kubelets renew.
+fn leases(number: i64, shoot: usize, nodes: usize) -> Vec<u8> {
+    let begin = Timestamp::from_second(DATE).unwrap().as_microsecond();
+    let kubelets = Kubelets::new(shoot, nodes, Duration::from_secs(10), begin);
+    farm::leases(shoot, &kubelets, 40, begin + 10_000_000 * number)
 }
 
 /// When the list with this number was read, on our clock.
@@ -321,15 +159,10 @@ fn snapshot(list: &LeaseList, number: usize) -> LeaseSnapshot<'_> {
 /// An index with a policy that selects all.
 fn selecting() -> Index {
     let mut index = Index::default();
-    index.replace_policies([policy(0.6)]);
-    index
-}
-
-fn policy(fraction: f64) -> Policy {
     let text = include_str!("../docs/examples/probe-policy.yaml");
-    let mut object: ProbePolicy = serde_saphyr::from_str(text).unwrap();
-    object.spec.node_lease_failure_fraction = fraction;
-    Policy::new(&object)
+    let policy: ProbePolicy = serde_saphyr::from_str(text).unwrap();
+    index.replace_policies([Policy::new(&policy)]);
+    index
 }
 
 fn cluster(number: usize) -> Cluster {

@@ -2,17 +2,14 @@
 
 use anyhow::{Context as _, Result};
 use rustix::param::clock_ticks_per_second;
-use serde::Serialize;
 use std::{
     fs,
     time::{Duration, Instant},
 };
 
 /// The memory of a process, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// What is resident of no file.
-    pub anonymous: u64,
     /// Resident now.
     pub resident: u64,
     /// The most that was ever resident.
@@ -50,7 +47,7 @@ impl Usage {
 }
 
 /// The time that a process has computed so far, for itself and in the kernel.
-pub fn computed(pid: u32) -> Result<Duration> {
+fn computed(pid: u32) -> Result<Duration> {
     ticks_of_process(&read(&format!("/proc/{pid}/stat"))?).map(duration)
 }
 
@@ -99,7 +96,6 @@ fn parse_memory(status: &str) -> Result<Memory> {
     };
     Ok(Memory {
         resident: field("VmRSS:")?,
-        anonymous: field("RssAnon:")?,
         peak: field("VmHWM:")?,
     })
 }

@@ -3,18 +3,15 @@
 //! time, so that hundreds of them cost little.
 
 mod behaviour;
-mod bodies;
 mod clock;
 mod count;
 mod death;
-mod framing;
 mod kubelets;
 mod lease;
 mod names;
 mod node;
 mod server;
 mod shoot;
-mod template;
 mod tls;
 mod wire;
 
@@ -23,9 +20,9 @@ pub use self::{
     clock::{Micros, micros},
     count::Count,
     death::Death,
-    framing::Body,
     kubelets::{Kubelets, Renewal},
-    names::{by_name, namespace, node_name},
+    lease::leases,
+    names::{namespace, node_name},
     server::{Server, TOKEN},
     shoot::Shoot,
     tls::{DOMAIN, identity},

@@ -4,9 +4,9 @@ mod answer;
 mod discovery;
 mod watch;
 
+pub(crate) use self::answer::Answer;
 pub use self::answer::Body;
 
-use self::answer::Answer;
 use crate::{
     fault::{Fate, Rule},
     store::{Call, Refusal, Store, Verb},
@@ -86,6 +86,10 @@ struct State {
     cuts: u64,
     /// Those that go on, by plural.
     watches: BTreeMap<String, Vec<Weak<()>>>,
+    /// How many have begun, and how many of these by then of a plural end, or tell nothing any more.
+    begun: u64,
+    ended: BTreeMap<String, u64>,
+    silenced: BTreeMap<String, u64>,
 }
 
 struct Inner {
@@ -129,6 +133,9 @@ impl Server {
                 resets: 0,
                 cuts: 0,
                 watches: BTreeMap::new(),
+                begun: 0,
+                ended: BTreeMap::new(),
+                silenced: BTreeMap::new(),
             }),
             changed: channel::Sender::new(()),
         }))
@@ -197,6 +204,16 @@ impl Server {
         let state = self.lock();
         let all = state.watches.get(plural).into_iter().flatten();
         all.filter(|watch| watch.strong_count() > 0).count()
+    }
+
+    /// Ends the watches of a kind that go on, as a server does every few minutes.
+    pub fn end_watches(&self, plural: &str) {
+        self.alter(|state| state.ended.insert(plural.to_owned(), state.begun));
+    }
+
+    /// Has the watches of a kind that go on tell nothing any more, not even that they end.
+    pub fn silence_watches(&self, plural: &str) {
+        self.alter(|state| state.silenced.insert(plural.to_owned(), state.begun));
     }
 
     /// Makes a connection.

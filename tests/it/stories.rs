@@ -77,7 +77,7 @@ fn what_only_looks_like_an_outage_is_none() {
         }),
         ("an old cache, and no other answer", 2, |world| {
             world.shoot(0).behave(|it| {
-                it.cache_ages = vec![60 * SECOND];
+                it.cache_age = 60 * SECOND;
                 it.answers
                     .insert(Read::Consistent, Answer::Refused(500, None));
             });

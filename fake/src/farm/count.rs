@@ -1,42 +1,23 @@
-//! What a shoot of the farm was asked for.
+//! What a shoot of the farm was asked for, and connections whose every byte is counted.
 
-use super::clock::Micros;
+use super::{behaviour::Read, clock::Micros};
 use serde::{Deserialize, Serialize};
-use std::sync::{
-    Mutex, PoisonError,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    io,
+    pin::Pin,
+    sync::{Mutex, PoisonError},
+    task::{Context, Poll},
 };
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The counters of one shoot. Bytes are those on the wire, TLS included.
+/// The counter of one shoot.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
-    pub(super) nodes: AtomicU64,
-    pub(super) version: AtomicU64,
-    pub(super) ready: AtomicU64,
-    pub(super) refused: AtomicU64,
-    pub(super) received: AtomicU64,
-    pub(super) sent: AtomicU64,
-    pub(super) connections: AtomicU64,
-    pub(super) handshakes: AtomicU64,
-    leases: Mutex<Leases>,
-}
+pub(super) struct Counter(Mutex<Count>);
 
-#[derive(Debug, Default)]
-struct Leases {
-    cached: u64,
-    consistent: u64,
-    /// When each list was asked for: few enough to be kept.
-    asked: Vec<Micros>,
-}
-
-/// The counters of one shoot at one moment, or their difference over a time.
+/// What a shoot was asked for by one moment, or in a time. Bytes are those on the wire, TLS included.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Count {
-    /// Lists of leases from the cache.
-    pub cached: u64,
-    /// Consistent lists of leases.
-    pub consistent: u64,
     /// Lists of Nodes.
     pub nodes: u64,
     /// Requests for the version.
@@ -49,67 +30,97 @@ pub struct Count {
     pub received: u64,
     /// Bytes to the client.
     pub sent: u64,
-    /// TCP connections.
-    pub connections: u64,
     /// TLS handshakes that succeeded.
     pub handshakes: u64,
-    /// When leases were listed.
+    /// When leases were listed: few enough to be kept.
     pub asked: Vec<Micros>,
 }
 
-impl Counters {
-    /// A list of leases was asked for.
-    pub(super) fn leases(&self, cached: bool, at: Micros) {
-        let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
-        if cached {
-            leases.cached += 1;
-        } else {
-            leases.consistent += 1;
-        }
-        leases.asked.push(at);
+impl Counter {
+    /// Counts what is done.
+    pub(super) fn note(&self, done: impl FnOnce(&mut Count)) {
+        done(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// What there is by now.
     pub(super) fn read(&self) -> Count {
-        let leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
-        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Count {
-            cached: leases.cached,
-            consistent: leases.consistent,
-            nodes: of(&self.nodes),
-            version: of(&self.version),
-            ready: of(&self.ready),
-            refused: of(&self.refused),
-            received: of(&self.received),
-            sent: of(&self.sent),
-            connections: of(&self.connections),
-            handshakes: of(&self.handshakes),
-            asked: leases.asked.clone(),
-        }
+        let count = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        count.clone()
     }
 }
 
 impl Count {
+    /// A read that is answered then.
+    pub(super) fn read(&mut self, read: Read, at: Micros) {
+        match read {
+            Read::Cached | Read::Consistent => self.asked.push(at),
+            Read::Nodes => self.nodes += 1,
+            Read::Version => self.version += 1,
+            Read::Ready => self.ready += 1,
+        }
+    }
+
     /// What has come since an earlier count.
     pub fn since(&self, earlier: &Self) -> Self {
         let asked = self.asked.get(earlier.asked.len()..).unwrap_or_default();
         Self {
-            cached: self.cached - earlier.cached,
-            consistent: self.consistent - earlier.consistent,
             nodes: self.nodes - earlier.nodes,
             version: self.version - earlier.version,
             ready: self.ready - earlier.ready,
             refused: self.refused - earlier.refused,
             received: self.received - earlier.received,
             sent: self.sent - earlier.sent,
-            connections: self.connections - earlier.connections,
             handshakes: self.handshakes - earlier.handshakes,
             asked: asked.to_vec(),
         }
     }
 
+    /// All lists of leases.
+    pub fn leases(&self) -> u64 {
+        self.asked.len() as u64
+    }
+
     /// All requests.
     pub fn requests(&self) -> u64 {
-        self.cached + self.consistent + self.nodes + self.version + self.ready + self.refused
+        self.leases() + self.nodes + self.version + self.ready + self.refused
+    }
+}
+
+/// A connection that counts what goes over it.
+pub(super) struct Counted<'a, S>(pub(super) S, pub(super) &'a Counter);
+
+impl<S: AsyncRead + Unpin> AsyncRead for Counted<'_, S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.0).poll_read(cx, buf);
+        let bytes = buf.filled().len() - before;
+        self.1.note(|count| count.received += bytes as u64);
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<'_, S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.0).poll_write(cx, buf);
+        if let Poll::Ready(Ok(bytes)) = written {
+            self.1.note(|count| count.sent += bytes as u64);
+        }
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
     }
 }

@@ -1,7 +1,6 @@
 //! The ways in which the API server of a shoot is dead.
 
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
 
 /// What a client meets. Connections that are open already stay open and silent, except where
 /// connections are refused: there they end, too.
@@ -30,6 +29,3 @@ impl Death {
         Self::Drips,
     ];
 }
-
-/// Between two bytes of a body that drips.
-pub(super) const DRIP: Duration = Duration::from_secs(1);

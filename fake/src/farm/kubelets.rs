@@ -32,8 +32,6 @@ pub struct Kubelets {
     renewed_uids: Vec<(usize, Micros)>,
     /// In the order in which they come.
     rollbacks: Vec<Rollback>,
-    /// How far the clock of each instance of the server is ahead.
-    skews: Vec<Micros>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -131,14 +129,7 @@ impl Kubelets {
             steps: Vec::new(),
             renewed_uids: Vec::new(),
             rollbacks: Vec::new(),
-            skews: vec![0],
         }
-    }
-
-    /// Has the server consist of several instances, whose clocks are so far ahead: each kubelet writes to
-    /// one of them, always the same. Without any it has one, whose clock is right.
-    pub fn instances(&mut self, skews: &[Micros]) {
-        self.skews = skews.to_vec();
     }
 
     /// From then on the first so many of them do not reach the server. Cuts do not overlap.
@@ -206,11 +197,9 @@ impl Kubelets {
         self.rollbacks.push(Rollback { at, to });
     }
 
-    /// What the clock of an instance of the server says then.
-    pub fn server_clock(&self, instance: usize, at: Micros) -> Micros {
-        let place = instance.checked_rem(self.skews.len()).unwrap_or_default();
-        let skew = self.skews.get(place).copied().unwrap_or_default();
-        at + skew + self.stepped(None, at)
+    /// What the server's clock says then.
+    pub fn server_clock(&self, at: Micros) -> Micros {
+        at + self.stepped(None, at)
     }
 
     fn stepped(&self, node: Option<usize>, at: Micros) -> Micros {
@@ -280,7 +269,7 @@ impl Kubelets {
         Some(Renewal {
             written,
             renew_time: sent + kubelet.skew + self.stepped(Some(node), sent),
-            stamp: self.server_clock(node, written),
+            stamp: self.server_clock(written),
             incarnation: u16::try_from(incarnation).unwrap_or(u16::MAX),
         })
     }

@@ -15,7 +15,7 @@ pub fn node_name(shoot: usize, node: usize) -> String {
 }
 
 /// So many nodes in the order of their names, in which an API server lists them, as etcd does.
-pub fn by_name(nodes: usize) -> impl Iterator<Item = usize> {
+pub(super) fn by_name(nodes: usize) -> impl Iterator<Item = usize> {
     (0..ZONES.len()).flat_map(move |zone| (zone..nodes).step_by(ZONES.len()))
 }
 

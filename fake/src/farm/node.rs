@@ -1,222 +1,155 @@
-//! The Nodes of a shoot, byte for byte as large as real ones.
+//! The Nodes of a shoot, as large as real ones.
 
 use super::{
-    bodies::{Encoding, list},
-    framing::Body,
+    clock::Micros,
     names::{ZONES, by_name, node_name, uid},
-    template::Template,
-    wire,
+    wire::{Message, list, manager, metadata, time},
 };
-use prost::Message as _;
-use serde::Deserialize as _;
-use serde_json::{Value, json};
-use std::{collections::BTreeMap, sync::LazyLock};
-
-/// Marks in a Node, each as long as what replaces it.
-const NAME: &str = "@NAME-----------------------------------@";
-const UID: &str = "@UID-------------------------------@";
-const ZONE: &str = "@ZONE----@";
-const POD: &str = "@POD------@";
-const MARKS: [&str; 4] = [NAME, UID, ZONE, POD];
+use std::sync::LazyLock;
 
 /// Container images that a node has pulled: most of a Node's size.
-const IMAGES: usize = 50;
+const IMAGES: u64 = 50;
+/// When a node was heard last.
+const HEARD: Micros = 1_767_225_900_000_000;
+/// The conditions of a node, and the reason for each.
+const CONDITIONS: [(&str, &str); 12] = [
+    ("Ready", "KubeletReady"),
+    ("MemoryPressure", "KubeletHasSufficientMemory"),
+    ("DiskPressure", "KubeletHasNoDiskPressure"),
+    ("PIDPressure", "KubeletHasSufficientPID"),
+    ("NetworkUnavailable", "CalicoIsUp"),
+    ("KernelDeadlock", "KernelHasNoDeadlock"),
+    ("ReadonlyFilesystem", "FilesystemIsNotReadOnly"),
+    ("CorruptDockerOverlay2", "NoCorruptDockerOverlay2"),
+    ("FrequentKubeletRestart", "NoFrequentKubeletRestart"),
+    ("FrequentContainerdRestart", "NoFrequentContainerdRestart"),
+    (
+        "FrequentUnregisterNetDevice",
+        "NoFrequentUnregisterNetDevice",
+    ),
+    ("ClusterNetworkProblem", "NoNetworkProblems"),
+];
 
-/// The list of a shoot's Nodes. By their numbers some are changed by a merge patch, or are not there.
-pub(super) fn nodes(
-    encoding: Encoding,
-    shoot: usize,
-    count: usize,
-    revision: u64,
-    changed: &BTreeMap<usize, Option<Value>>,
-) -> Body {
-    static JSON: LazyLock<Template> = LazyLock::new(|| template(Encoding::Json, &node()));
-    static MESSAGE: LazyLock<Template> = LazyLock::new(|| template(Encoding::Protobuf, &node()));
-    let usual: &Template = match encoding {
-        Encoding::Json => &JSON,
-        Encoding::Protobuf => &MESSAGE,
+/// The list of so many Nodes of a shoot, as the body of an answer.
+pub(super) fn nodes(shoot: usize, count: usize, revision: u64) -> Vec<u8> {
+    static STATUS: LazyLock<Message> = LazyLock::new(status);
+    static OWNED: LazyLock<String> = LazyLock::new(owned);
+    let node = |number: usize| {
+        let (name, uid) = (node_name(shoot, number), uid(0, shoot, number));
+        let zone = ZONES.get(number % ZONES.len()).copied().unwrap_or_default();
+        let labels = [
+            ("beta.kubernetes.io/arch", "amd64"),
+            ("beta.kubernetes.io/os", "linux"),
+            ("kubernetes.io/arch", "amd64"),
+            ("kubernetes.io/hostname", &name),
+            ("kubernetes.io/os", "linux"),
+            ("node.kubernetes.io/instance-type", "m5.xlarge"),
+            ("node.kubernetes.io/role", "node"),
+            ("topology.kubernetes.io/region", "eu-west-1"),
+            ("topology.kubernetes.io/zone", zone),
+            ("worker.gardener.cloud/cri-name", "containerd"),
+            ("worker.gardener.cloud/pool", "worker"),
+            ("worker.gardener.cloud/system-components", "true"),
+        ];
+        let annotations = [
+            (
+                "csi.volume.kubernetes.io/nodeid",
+                &*format!("{{\"ebs.csi.aws.com\":\"{uid}\"}}"),
+            ),
+            ("node.alpha.kubernetes.io/ttl", "0"),
+            (
+                "node.machine.sapcloud.io/last-applied-anno-labels-taints",
+                r#"{"metadata":{"labels":{"worker.gardener.cloud/pool":"worker"}},"spec":{}}"#,
+            ),
+            ("projectcalico.org/IPv4Address", "10.250.0.2/19"),
+            (
+                "volumes.kubernetes.io/controller-managed-attach-detach",
+                "true",
+            ),
+        ];
+        let labelled = r#"{"f:metadata":{"f:labels":{}}}"#;
+        let metadata = metadata(&name, "", &uid, 999_999)
+            .map(11, labels)
+            .map(12, annotations)
+            .bytes(17, manager("kubelet", "v1", HEARD, &OWNED, "status"))
+            .bytes(
+                17,
+                manager("machine-controller-manager", "v1", HEARD, labelled, ""),
+            );
+        let pods = format!("100.{}.{}.0/24", 100 + number / 100, 100 + number % 100);
+        let spec = Message::default().bytes(1, &pods).bytes(2, "");
+        let provider = format!("aws:///{zone}/{uid}");
+        let spec = spec.bytes(3, provider).number(4, 0).bytes(7, pods);
+        let node = Message::default().bytes(1, metadata).bytes(2, spec);
+        node.bytes(3, &*STATUS)
     };
-    let items = by_name(count).filter_map(|number| {
-        let values = node_values(shoot, number);
-        let values = values.each_ref().map(String::as_str);
-        let mut item = Vec::new();
-        match changed.get(&number) {
-            None => usual.fill(&values, &mut item),
-            Some(None) => return None,
-            Some(Some(patch)) => {
-                let mut node = node();
-                json_patch::merge(&mut node, patch);
-                template(encoding, &node).fill(&values, &mut item);
-            }
-        }
-        Some(item)
+    list(
+        "v1",
+        "NodeList",
+        revision,
+        by_name(count).map(node).collect(),
+    )
+}
+
+/// What a kubelet owns of its Node, as JSON.
+fn owned() -> String {
+    let conditions = CONDITIONS.map(|(kind, _)| {
+        format!(
+            r#""k:{{\"type\":\"{kind}\"}}":{{".":{{}},"f:lastHeartbeatTime":{{}},"f:lastTransitionTime":{{}},"f:message":{{}},"f:reason":{{}},"f:status":{{}},"f:type":{{}}}}"#
+        )
     });
-    list(encoding, "v1", "NodeList", revision, items)
+    let conditions = conditions.join(",");
+    format!(r#"{{"f:status":{{"f:conditions":{{{conditions}}},"f:images":{{}}}}}}"#)
 }
 
-fn template(encoding: Encoding, node: &Value) -> Template {
-    match encoding {
-        Encoding::Json => Template::new(node.to_string().as_bytes(), &MARKS),
-        Encoding::Protobuf => {
-            // The lengths in it stay right, since a mark is as long as its values.
-            let message = wire::Node::deserialize(node).unwrap_or_default();
-            Template::new(&message.encode_to_vec(), &MARKS)
-        }
-    }
-}
-
-/// What stands for the marks in one Node.
-fn node_values(shoot: usize, node: usize) -> [String; 4] {
-    let zone = ZONES.get(node % ZONES.len()).copied().unwrap_or_default();
-    let pods = format!("100.{}.{}", 100 + node / 100, 100 + node % 100);
-    [
-        node_name(shoot, node),
-        uid(0, shoot, node),
-        zone.to_owned(),
-        pods,
-    ]
-}
-
-fn node() -> Value {
-    let condition = |(kind, status, reason): (&str, &str, &str)| {
-        json!({
-            "type": kind, "status": status, "reason": reason,
-            "message": format!("{reason}, as the kubelet or the node problem detector says"),
-            "lastHeartbeatTime": "2026-01-01T00:05:00Z",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        })
-    };
-    let conditions: Vec<Value> = [
-        ("Ready", "True", "KubeletReady"),
-        ("MemoryPressure", "False", "KubeletHasSufficientMemory"),
-        ("DiskPressure", "False", "KubeletHasNoDiskPressure"),
-        ("PIDPressure", "False", "KubeletHasSufficientPID"),
-        ("NetworkUnavailable", "False", "CalicoIsUp"),
-        ("KernelDeadlock", "False", "KernelHasNoDeadlock"),
-        ("ReadonlyFilesystem", "False", "FilesystemIsNotReadOnly"),
-        ("CorruptDockerOverlay2", "False", "NoCorruptDockerOverlay2"),
-        (
-            "FrequentKubeletRestart",
-            "False",
-            "NoFrequentKubeletRestart",
-        ),
-        (
-            "FrequentContainerdRestart",
-            "False",
-            "NoFrequentContainerdRestart",
-        ),
-        (
-            "FrequentUnregisterNetDevice",
-            "False",
-            "NoFrequentUnregisterNetDevice",
-        ),
-        ("ClusterNetworkProblem", "False", "NoNetworkProblems"),
-    ]
-    .into_iter()
-    .map(condition)
-    .collect();
-    let images: Vec<Value> = (0..IMAGES)
-        .map(|image| {
-            let repository =
-                format!("europe-docker.pkg.dev/gardener-project/releases/component-{image:02}");
-            json!({
-                "names": [
-                    format!("{repository}@sha256:{image:064x}"),
-                    format!("{repository}:v1.{image}.0"),
-                ],
-                "sizeBytes": 40_000_000 + image,
-            })
-        })
-        .collect();
-    let owned: Value = conditions
-        .iter()
-        .filter_map(|condition| condition.get("type")?.as_str())
-        .map(|kind| {
-            let fields = json!({
-                ".": {}, "f:lastHeartbeatTime": {}, "f:lastTransitionTime": {},
-                "f:message": {}, "f:reason": {}, "f:status": {}, "f:type": {},
-            });
-            (format!("k:{{\"type\":\"{kind}\"}}"), fields)
-        })
-        .collect::<serde_json::Map<_, _>>()
-        .into();
-    let manager = |name: &str, fields: Value| {
-        json!({
-            "manager": name, "operation": "Update", "apiVersion": "v1",
-            "time": "2026-01-01T00:05:00Z", "fieldsType": "FieldsV1", "fieldsV1": fields,
-            "subresource": "status",
-        })
-    };
-    let capacity = json!({
-        "cpu": "4", "memory": "16039316Ki", "pods": "110",
-        "ephemeral-storage": "50633164Ki", "hugepages-1Gi": "0", "hugepages-2Mi": "0",
+/// The status of any Node.
+fn status() -> Message {
+    let resources = [
+        ("cpu", "4"),
+        ("ephemeral-storage", "50633164Ki"),
+        ("hugepages-1Gi", "0"),
+        ("hugepages-2Mi", "0"),
+        ("memory", "16039316Ki"),
+        ("pods", "110"),
+    ];
+    let quantities = resources.map(|(name, of)| (name, Message::default().bytes(1, of)));
+    let conditions = CONDITIONS.map(|(kind, reason)| {
+        let status = if kind == "Ready" { "True" } else { "False" };
+        let told = Message::default().bytes(1, kind).bytes(2, status);
+        let told = told.bytes(3, time(HEARD)).bytes(4, time(HEARD));
+        let message = format!("{reason}, as the kubelet or the node problem detector says");
+        told.bytes(5, reason).bytes(6, message)
     });
-    let pods = format!("{POD}.0/24");
-    json!({
-        "metadata": {
-            "name": NAME,
-            "uid": UID,
-            "resourceVersion": "999999",
-            "creationTimestamp": "2026-01-01T00:00:00Z",
-            "labels": {
-                "beta.kubernetes.io/arch": "amd64",
-                "beta.kubernetes.io/os": "linux",
-                "kubernetes.io/arch": "amd64",
-                "kubernetes.io/hostname": NAME,
-                "kubernetes.io/os": "linux",
-                "node.kubernetes.io/instance-type": "m5.xlarge",
-                "node.kubernetes.io/role": "node",
-                "topology.kubernetes.io/region": "eu-west-1",
-                "topology.kubernetes.io/zone": ZONE,
-                "worker.gardener.cloud/cri-name": "containerd",
-                "worker.gardener.cloud/pool": "worker",
-                "worker.gardener.cloud/system-components": "true",
-            },
-            "annotations": {
-                "checksum/cloud-config-data": format!("{:064x}", 7),
-                "csi.volume.kubernetes.io/nodeid": json!({"ebs.csi.aws.com": UID}).to_string(),
-                "node.alpha.kubernetes.io/ttl": "0",
-                "node.machine.sapcloud.io/last-applied-anno-labels-taints":
-                    r#"{"metadata":{"labels":{"worker.gardener.cloud/pool":"worker"}},"spec":{}}"#,
-                "projectcalico.org/IPv4Address": "10.250.0.2/19",
-                "volumes.kubernetes.io/controller-managed-attach-detach": "true",
-            },
-            "managedFields": [
-                manager("kubelet", json!({"f:status": {
-                    "f:allocatable": {"f:cpu": {}, "f:memory": {}, "f:ephemeral-storage": {}},
-                    "f:conditions": owned,
-                    "f:images": {},
-                    "f:nodeInfo": {"f:bootID": {}},
-                }})),
-                manager("machine-controller-manager", json!({"f:metadata": {"f:labels": {}}})),
-            ],
-        },
-        "spec": {
-            "podCIDR": pods,
-            "podCIDRs": [pods],
-            "providerID": format!("aws:///{ZONE}/{UID}"),
-        },
-        "status": {
-            "addresses": [
-                {"type": "InternalIP", "address": "10.250.0.2"},
-                {"type": "Hostname", "address": NAME},
-            ],
-            "allocatable": capacity,
-            "capacity": capacity,
-            "conditions": conditions,
-            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
-            "images": images,
-            "nodeInfo": {
-                "architecture": "amd64",
-                "bootID": UID,
-                "containerRuntimeVersion": "containerd://2.1.4",
-                "kernelVersion": "6.12.44",
-                "kubeletVersion": "v1.36.3",
-                "machineID": UID,
-                "operatingSystem": "linux",
-                "osImage": "Garden Linux 1877.4",
-                "systemUUID": UID,
-            },
-        },
-    })
+    let address = Message::default()
+        .bytes(1, "InternalIP")
+        .bytes(2, "10.250.0.2");
+    let port = Message::default().number(1, 10250);
+    let info = [
+        "bootID",
+        "machineID",
+        "systemUUID",
+        "6.12.44",
+        "Garden Linux 1877.4",
+    ];
+    let info = (1..)
+        .zip(info)
+        .fold(Message::default(), |it, (field, value)| {
+            it.bytes(field, value)
+        });
+    let images = (0..IMAGES).map(|image| {
+        let name = format!("europe-docker.pkg.dev/gardener-project/releases/component-{image:02}");
+        let names = [
+            format!("{name}@sha256:{image:064x}"),
+            format!("{name}:v1.{image}.0"),
+        ];
+        Message::default()
+            .all(1, names)
+            .number(2, 40_000_000 + image)
+    });
+    let resources = Message::default()
+        .map(1, quantities.clone())
+        .map(2, quantities);
+    let heard = resources.bytes(3, "").all(4, conditions).bytes(5, address);
+    let endpoints = Message::default().bytes(1, port);
+    heard.bytes(6, endpoints).bytes(7, info).all(8, images)
 }

@@ -1,37 +1,41 @@
-//! The API server of one shoot, as far as the operator asks it: HTTP/1.1 over TLS, framed as
-//! kube-apiserver does.
+//! The API server of one shoot, as far as the operator asks it: HTTP/1.1 over TLS.
 
 use super::{
     behaviour::{Answer, Behaviour, Read},
-    bodies::{self, Encoding},
-    clock::{Micros, http_date},
-    count::{Count, Counters},
-    death::{DRIP, Death},
-    framing::Body,
+    clock::Micros,
+    count::{Count, Counted, Counter},
+    death::Death,
     kubelets::Kubelets,
     lease, node,
-    tls::Counted,
     wire::PROTOBUF,
 };
-use anyhow::{Result, ensure};
-use http::StatusCode;
+use crate::{
+    refusal::Refusal,
+    server::{Answer as Whole, Body},
+};
+use anyhow::Result;
+use http::{
+    Response,
+    header::{ACCEPT, AUTHORIZATION},
+    request::Parts,
+};
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
+use serde_json::json;
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
-    time::Duration,
+    convert::Infallible,
+    future::pending,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    io::{AsyncRead, AsyncWrite, copy, sink},
     sync::watch,
-    time::{sleep, timeout},
 };
 use tokio_rustls::TlsAcceptor;
 
 /// What the kubeconfig of every shoot carries at first.
 pub const TOKEN: &str = "farm";
-/// A connection on which nothing is asked for so long is closed, as by kube-apiserver.
-const IDLE: Duration = Duration::from_secs(90);
-/// More than any head that the operator sends.
-const LONGEST_HEAD: usize = 64 * 1024;
 
 /// The API server of one shoot.
 pub struct Server {
@@ -41,7 +45,7 @@ pub struct Server {
     /// `leaseDurationSeconds` of its leases.
     lease_duration: u32,
     clock: Box<dyn Fn() -> Micros + Send + Sync>,
-    counters: Arc<Counters>,
+    counter: Counter,
     kubelets: Mutex<Kubelets>,
     token: Mutex<String>,
     behaviour: Mutex<Behaviour>,
@@ -62,7 +66,7 @@ impl Server {
             nodes,
             lease_duration,
             clock: Box::new(clock),
-            counters: Arc::default(),
+            counter: Counter::default(),
             kubelets: Mutex::new(kubelets),
             token: Mutex::new(TOKEN.to_owned()),
             behaviour: Mutex::default(),
@@ -114,7 +118,7 @@ impl Server {
 
     /// What it was asked for so far.
     pub fn count(&self) -> Count {
-        self.counters.read()
+        self.counter.read()
     }
 
     /// Serves a client until it goes, or this server refuses connections.
@@ -124,241 +128,113 @@ impl Server {
     /// If the connection breaks, or the client does not speak TLS or HTTP.
     pub async fn serve(
         self: Arc<Self>,
-        stream: impl AsyncRead + AsyncWrite + Unpin + Send,
+        mut stream: impl AsyncRead + AsyncWrite + Unpin + Send,
         acceptor: TlsAcceptor,
     ) -> Result<()> {
-        let connections = self.counters.connections.fetch_add(1, Ordering::Relaxed);
-        let instance = usize::try_from(connections).unwrap_or_default();
-        let mut death = self.death.subscribe();
+        let mut death = self.death();
         let says_nothing = *death.borrow() == Some(Death::SaysNothing);
         if says_nothing {
-            return closed(stream).await;
+            copy(&mut stream, &mut sink()).await?;
+            return Ok(());
         }
-        let counted = Counted::new(stream, Arc::clone(&self.counters));
-        let mut stream = acceptor.accept(counted).await?;
-        self.counters.handshakes.fetch_add(1, Ordering::Relaxed);
-        loop {
-            let refuses = |death: &Option<Death>| *death == Some(Death::Refuses);
-            let head = tokio::select! {
-                _ = death.wait_for(refuses) => return Ok(()),
-                head = timeout(IDLE, read_head(&mut stream)) => head,
-            };
-            let Ok(Some(head)) = head.unwrap_or(Ok(None)) else {
-                break;
-            };
-            let dead = *death.borrow();
-            if !matches!(dead, None | Some(Death::Drips)) {
-                return closed(stream).await;
-            }
-            let answer = self.answer(&head, instance);
-            if dead.is_some() {
-                return drip(&mut stream, &answer).await;
-            }
-            match self.misanswer(&head) {
-                Some(Answer::Nothing) => return closed(stream).await,
-                Some(Answer::Truncated) => {
-                    let half = answer.len() / 2;
-                    stream
-                        .write_all(answer.get(..half).unwrap_or_default())
-                        .await?;
-                    return Ok(stream.flush().await?);
-                }
-                _ => {}
-            }
-            stream.write_all(&answer).await?;
-            stream.flush().await?;
+        let stream = acceptor.accept(Counted(stream, &self.counter)).await?;
+        self.counter.note(|count| count.handshakes += 1);
+        let service = service_fn(|request| self.answer(request));
+        let served = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+        tokio::select! {
+            _ = death.wait_for(|it| *it == Some(Death::Refuses)) => {}
+            served = served => served?,
         }
-        Ok(stream.shutdown().await?)
+        Ok(())
     }
 
-    /// The whole answer to a request with this head.
-    fn answer(&self, head: &str, instance: usize) -> Vec<u8> {
+    async fn answer(
+        &self,
+        request: http::Request<hyper::body::Incoming>,
+    ) -> Result<Response<Body>, Infallible> {
+        let (head, _) = request.into_parts();
+        let dead = *self.death.borrow();
+        if !matches!(dead, None | Some(Death::Drips)) {
+            return pending().await;
+        }
         let at = self.now();
-        let (code, body) = self.body(head, instance, at);
-        let (code, body, retry) = match self.misanswer(head) {
-            Some(Answer::Html) if code == 200 => (code, bodies::html(), None),
-            Some(Answer::Refused(other, after)) if code == 200 => {
-                (other, bodies::refusal(other), after)
+        let answered = self.read(&head).and_then(|read| {
+            let answer = self.behaviour().answers.get(&read).copied();
+            Ok((self.body(read, &head, at)?, answer))
+        });
+        let mut answer = match answered {
+            Err(code) => {
+                self.counter.note(|count| count.refused += 1);
+                refusal(code, None)
             }
-            _ => (code, body, None),
+            Ok((whole, None)) => whole,
+            Ok((whole, Some(Answer::Truncated))) => whole.truncated(),
+            Ok((_, Some(Answer::Html))) => Whole::html(),
+            Ok((_, Some(Answer::Refused(code, after)))) => refusal(code, after),
+            Ok((_, Some(Answer::Nothing))) => pending().await,
         };
-        let retry = retry.map_or(String::new(), |it| format!("Retry-After: {it}\r\n"));
-        let reason = phrase(code);
-        let mut answer = format!(
-            "HTTP/1.1 {code} {reason}\r\n\
-             Audit-Id: 5173f2c5-479b-4d92-bcdf-{:012x}\r\n\
-             Cache-Control: no-cache, private\r\n\
-             Content-Type: {}\r\n\
-             X-Kubernetes-Pf-Flowschema-Uid: af1152ef-842d-40b4-b30d-aa7561b40144\r\n\
-             X-Kubernetes-Pf-Prioritylevel-Uid: d6c02071-fc20-414f-b8e4-3a8a16b263d2\r\n\
-             Date: {}\r\n{retry}",
-            at & 0xffff_ffff_ffff,
-            body.content_type,
-            http_date(self.kubelets().server_clock(instance, at)),
-        )
-        .into_bytes();
-        let chunks = body.chunks();
-        if chunks.is_empty() {
-            let length = format!("Content-Length: {}\r\n\r\n", body.bytes.len());
-            answer.extend_from_slice(length.as_bytes());
-            answer.extend_from_slice(&body.bytes);
-            return answer;
+        if dead.is_some() {
+            answer = answer.dripping();
         }
-        answer.extend_from_slice(b"Transfer-Encoding: chunked\r\n\r\n");
-        for chunk in chunks {
-            answer.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
-            answer.extend_from_slice(chunk);
-            answer.extend_from_slice(b"\r\n");
-        }
-        answer.extend_from_slice(b"0\r\n\r\n");
-        answer
+        let date = Timestamp::from_microsecond(self.kubelets().server_clock(at));
+        Ok(answer.response(date.unwrap_or(Timestamp::MAX)))
     }
 
-    /// What is answered instead to a request with this head, if anything is.
-    fn misanswer(&self, head: &str) -> Option<Answer> {
-        let (path, is_cached) = target(head);
-        let read = read(path, is_cached)?;
-        self.behaviour().answers.get(&read).copied()
-    }
-
-    /// The code and the body by which an instance answers a request with this head then, if it answers as it
-    /// should.
-    pub fn body(&self, head: &str, instance: usize, at: Micros) -> (u16, Body) {
-        let refuse = |code| {
-            self.counters.refused.fetch_add(1, Ordering::Relaxed);
-            (code, bodies::refusal(code))
-        };
-        let authorization = headers(head, "authorization").next();
+    /// What a request reads, or the code with which it is refused.
+    fn read(&self, head: &Parts) -> Result<Read, u16> {
         let token = self.token.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = authorization.and_then(|it| it.strip_prefix("Bearer ")) == Some(token.as_str());
-        drop(token);
-        if !known {
-            return refuse(401);
+        let bearer = head.headers.get(AUTHORIZATION);
+        let bearer = bearer.and_then(|it| it.to_str().ok()?.strip_prefix("Bearer "));
+        if bearer != Some(token.as_str()) {
+            return Err(401);
         }
-        let (path, is_cached) = target(head);
-        let Some(read) = read(path, is_cached) else {
-            return refuse(404);
-        };
-        let body = match (read, accepted(head)) {
-            (Read::Ready, _) => {
-                self.counters.ready.fetch_add(1, Ordering::Relaxed);
-                bodies::ready()
-            }
-            // As a real one, which knows no message for it.
-            (_, None) | (Read::Version, Some(Encoding::Protobuf)) => {
-                return refuse(406);
-            }
-            (Read::Version, _) => {
-                self.counters.version.fetch_add(1, Ordering::Relaxed);
-                bodies::version()
-            }
-            (Read::Cached | Read::Consistent, Some(encoding)) => {
-                self.counters.leases(is_cached, at);
-                let (behaviour, kubelets) = (self.behaviour(), self.kubelets());
-                lease::leases(
-                    encoding,
-                    self.shoot,
-                    &kubelets,
-                    self.lease_duration,
-                    behaviour.is_stamping,
-                    at - behaviour.age(read, instance),
-                )
-            }
-            (Read::Nodes, Some(encoding)) => {
-                self.counters.nodes.fetch_add(1, Ordering::Relaxed);
-                let revision = self.kubelets().revision(at);
-                let changed = &self.behaviour().nodes;
-                node::nodes(encoding, self.shoot, self.nodes, revision, changed)
-            }
-        };
-        (200, body)
-    }
-}
-
-/// Reads, and says nothing, until the client has closed the connection.
-async fn closed(mut stream: impl AsyncRead + Unpin) -> Result<()> {
-    tokio::io::copy(&mut stream, &mut tokio::io::sink()).await?;
-    Ok(())
-}
-
-/// Sends the head of an answer at once, and the rest byte by byte.
-async fn drip(stream: &mut (impl AsyncWrite + Unpin), answer: &[u8]) -> Result<()> {
-    let head = answer.windows(4).position(|part| part == b"\r\n\r\n");
-    let (head, body) = answer.split_at(head.map_or(0, |at| at + 4));
-    stream.write_all(head).await?;
-    for byte in body {
-        stream.write_all(&[*byte]).await?;
-        stream.flush().await?;
-        sleep(DRIP).await;
-    }
-    Ok(())
-}
-
-/// The path of a request, and whether it may be answered from the cache.
-fn target(head: &str) -> (&str, bool) {
-    let rest = head.strip_prefix("GET ");
-    let target = rest.and_then(|rest| rest.split_once(' '));
-    let target = target.map_or("", |(target, _)| target);
-    let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    (
-        path,
-        query.split('&').any(|pair| pair == "resourceVersion=0"),
-    )
-}
-
-/// What is read at a path, if the server has it.
-fn read(path: &str, is_cached: bool) -> Option<Read> {
-    Some(match path {
-        "/readyz" => Read::Ready,
-        "/version" => Read::Version,
-        "/api/v1/nodes" => Read::Nodes,
-        "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases" if is_cached => {
-            Read::Cached
-        }
-        "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases" => Read::Consistent,
-        _ => return None,
-    })
-}
-
-/// What HTTP says beside a code.
-fn phrase(code: u16) -> &'static str {
-    let code = StatusCode::from_u16(code).ok();
-    code.and_then(|it| it.canonical_reason())
-        .unwrap_or_default()
-}
-
-/// The encoding that a request prefers of those that there are; none if it accepts neither.
-fn accepted(head: &str) -> Option<Encoding> {
-    let mut types = headers(head, "accept")
-        .flat_map(|value| value.split(','))
-        .map(|one| one.split(';').next().unwrap_or_default().trim())
-        .peekable();
-    if types.peek().is_none() {
-        return Some(Encoding::Json);
-    }
-    types.find_map(|one| match one {
-        "application/json" | "application/*" | "*/*" => Some(Encoding::Json),
-        PROTOBUF => Some(Encoding::Protobuf),
-        _ => None,
-    })
-}
-
-/// The values of a header.
-fn headers<'a>(head: &'a str, wanted: &str) -> impl Iterator<Item = &'a str> {
-    head.lines().filter_map(move |line| {
-        let (name, value) = line.split_once(':')?;
-        name.eq_ignore_ascii_case(wanted).then_some(value.trim())
-    })
-}
-
-/// The head of the next request, which has no body; none at the end of the connection.
-async fn read_head(stream: &mut (impl AsyncRead + Unpin)) -> Result<Option<String>> {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        ensure!(head.len() < LONGEST_HEAD, "a head without an end");
-        if stream.read_buf(&mut head).await? == 0 {
-            return Ok(None);
+        let query = head.uri.query().unwrap_or_default();
+        let is_cached = query.split('&').any(|pair| pair == "resourceVersion=0");
+        match head.uri.path() {
+            "/readyz" => Ok(Read::Ready),
+            "/version" => Ok(Read::Version),
+            "/api/v1/nodes" => Ok(Read::Nodes),
+            "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases" => match is_cached {
+                true => Ok(Read::Cached),
+                false => Ok(Read::Consistent),
+            },
+            _ => Err(404),
         }
     }
-    Ok(Some(String::from_utf8(head)?))
+
+    /// The answer to a read as it should be, or the code with which it is refused: whoever wants lists in JSON is.
+    fn body(&self, read: Read, head: &Parts, at: Micros) -> Result<Whole, u16> {
+        let accepted = head.headers.get(ACCEPT).and_then(|it| it.to_str().ok());
+        let accepts_protobuf = accepted.is_some_and(|it| it.contains(PROTOBUF));
+        let is_list = matches!(read, Read::Cached | Read::Consistent | Read::Nodes);
+        if is_list && !accepts_protobuf {
+            return Err(406);
+        }
+        self.counter.note(|count| count.read(read, at));
+        let (kubelets, behaviour) = (self.kubelets(), self.behaviour());
+        let leases = |age| lease::leases(self.shoot, &kubelets, self.lease_duration, at - age);
+        Ok(match read {
+            Read::Ready => Whole::whole("text/plain; charset=utf-8", b"ok".to_vec()),
+            Read::Version => {
+                let version = json!({
+                    "major": "1", "minor": "36", "gitVersion": "v1.36.3", "goVersion": "go1.26.8",
+                    "compiler": "gc", "platform": "linux/amd64",
+                });
+                Whole::of(Ok((200, version)))
+            }
+            Read::Nodes => {
+                let nodes = node::nodes(self.shoot, self.nodes, kubelets.revision(at));
+                Whole::whole(PROTOBUF, nodes)
+            }
+            Read::Cached => Whole::whole(PROTOBUF, leases(behaviour.cache_age)),
+            Read::Consistent => Whole::whole(PROTOBUF, leases(behaviour.lag)),
+        })
+    }
+}
+
+fn refusal(code: u16, retry_after: Option<u32>) -> Whole {
+    Whole::of(Err(Refusal {
+        retry_after,
+        ..Refusal::new(code, "the shoot is only played")
+    }))
 }

@@ -1,14 +1,8 @@
-//! The certificates of the farm, and connections whose every byte is counted.
+//! The certificates of the farm.
 
-use super::count::Counters;
 use anyhow::Result;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use std::{
-    pin::Pin,
-    sync::{Arc, atomic::Ordering},
-    task::{Context, Poll},
-};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use std::sync::Arc;
 use tokio_rustls::{
     TlsAcceptor,
     rustls::{
@@ -46,74 +40,4 @@ pub fn identity() -> Result<(String, TlsAcceptor)> {
     config.max_fragment_size = Some(RECORD);
     config.send_tls13_tickets = 1;
     Ok((authority.pem(), TlsAcceptor::from(Arc::new(config))))
-}
-
-/// A connection that counts what goes over it.
-pub(super) struct Counted<S> {
-    stream: S,
-    counters: Arc<Counters>,
-}
-
-impl<S> Counted<S> {
-    pub(super) fn new(stream: S, counters: Arc<Counters>) -> Self {
-        Self { stream, counters }
-    }
-
-    fn sent(&self, written: &Poll<std::io::Result<usize>>) {
-        if let Poll::Ready(Ok(bytes)) = written {
-            self.counters
-                .sent
-                .fetch_add(*bytes as u64, Ordering::Relaxed);
-        }
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        let before = buf.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
-        let bytes = buf.filled().len() - before;
-        self.counters
-            .received
-            .fetch_add(bytes as u64, Ordering::Relaxed);
-        read
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<std::io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.sent(&written);
-        written
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[std::io::IoSlice<'_>],
-    ) -> Poll<std::io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        self.sent(&written);
-        written
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
 }

@@ -180,7 +180,7 @@ impl Trouble {
                 shoot.kubelets().accept_writes(at);
                 truth.refused(number, at, false);
             }
-            Self::Lag(age) => shoot.behave(|it| it.cache_ages = vec![age]),
+            Self::Lag(age) => shoot.behave(|it| it.cache_age = age),
             Self::Answers(read, answer) => {
                 shoot.behave(|it| _ = it.answers.insert(read, answer));
                 truth.unread(number, at, true);

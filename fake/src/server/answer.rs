@@ -11,8 +11,8 @@ use http_body_util::{BodyExt as _, StreamBody, combinators::UnsyncBoxBody};
 use hyper::body::Frame;
 use jiff::Timestamp;
 use serde_json::Value;
-use std::{io, pin::Pin};
-use tokio::task::yield_now;
+use std::{io, pin::Pin, time::Duration};
+use tokio::{task::yield_now, time::sleep};
 
 /// The body of an answer; that of a watch goes on.
 pub type Body = UnsyncBoxBody<Bytes, io::Error>;
@@ -20,7 +20,7 @@ pub type Body = UnsyncBoxBody<Bytes, io::Error>;
 pub(super) type Lines = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 
 /// An answer.
-pub(super) struct Answer {
+pub(crate) struct Answer {
     code: u16,
     content_type: &'static str,
     retry_after: Option<u32>,
@@ -35,7 +35,7 @@ enum Content {
 }
 
 impl Answer {
-    pub(super) fn of(answered: Result<(u16, Value), Refusal>) -> Self {
+    pub(crate) fn of(answered: Result<(u16, Value), Refusal>) -> Self {
         let (code, content_type, retry_after, body) = match answered {
             Ok((code, body)) => (code, "application/json", None, body.to_string().into()),
             Err(refusal) => {
@@ -55,11 +55,31 @@ impl Answer {
         }
     }
 
-    pub(super) fn html() -> Self {
+    pub(crate) fn html() -> Self {
+        Self::whole("text/html", b"<html>Sign in</html>".to_vec())
+    }
+
+    /// A body of any kind.
+    pub(crate) fn whole(content_type: &'static str, body: Vec<u8>) -> Self {
         Self {
-            content_type: "text/html",
-            content: Content::Whole(Bytes::from_static(b"<html>Sign in</html>")),
+            content_type,
+            content: Content::Whole(body.into()),
             ..Self::of(Ok((200, Value::Null)))
+        }
+    }
+
+    /// The same byte by byte, with a second after each.
+    pub(crate) fn dripping(self) -> Self {
+        let Content::Whole(body) = self.content else {
+            return self;
+        };
+        let bytes = futures::stream::iter(body).then(async |byte| {
+            sleep(Duration::from_secs(1)).await;
+            Ok(Bytes::copy_from_slice(&[byte]))
+        });
+        Self {
+            content: Content::Lines(bytes.boxed()),
+            ..self
         }
     }
 
@@ -75,7 +95,7 @@ impl Answer {
     }
 
     /// The first half of it.
-    pub(super) fn truncated(self) -> Self {
+    pub(crate) fn truncated(self) -> Self {
         let content = match self.content {
             Content::Whole(body) => Content::Part(body.slice(..body.len() / 2)),
             Content::Lines(_) => Content::Part(Bytes::from_static(super::watch::HALF)),
@@ -84,7 +104,7 @@ impl Answer {
         Self { content, ..self }
     }
 
-    pub(super) fn response(self, now: Timestamp) -> Response<Body> {
+    pub(crate) fn response(self, now: Timestamp) -> Response<Body> {
         let lines: Lines = match self.content {
             Content::Whole(body) => futures::stream::iter([Ok(body)]).boxed(),
             Content::Part(body) => {

@@ -27,7 +27,9 @@ pub(super) fn of(store: &Store, path: &str) -> Result<(u16, Value), Refusal> {
 fn groups(store: &Store) -> Value {
     let mut groups: Vec<Value> = Vec::new();
     for kind in KINDS.iter().filter(|kind| !kind.group.is_empty()) {
-        let versions = store.served(kind).into_iter().rev().map(|version| {
+        let mut served = Vec::from_iter(store.served(kind));
+        served.sort_by_key(|it| (it.contains("alpha"), it.contains("beta")));
+        let versions = served.into_iter().map(|version| {
             json!({"groupVersion": group_version(kind.group, &version), "version": version})
         });
         let versions: Vec<Value> = versions.collect();

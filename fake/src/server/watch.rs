@@ -7,7 +7,7 @@ use crate::{
 };
 use bytes::Bytes;
 use serde_json::{Value, json};
-use std::{future::pending, io, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, future::pending, io, sync::Arc, time::Duration};
 use tokio::{
     sync::watch as channel,
     task::yield_now,
@@ -30,6 +30,8 @@ struct Watch {
     kind: &'static Kind,
     group_version: String,
     only_metadata: bool,
+    /// Its place among all watches.
+    number: u64,
     since: u64,
     /// What is told at once.
     first: Vec<Event>,
@@ -74,6 +76,7 @@ impl Connection {
             revision => (revision, Vec::new()),
         };
         let alive = Arc::new(());
+        state.begun += 1;
         let watches = state.watches.entry(call.plural.clone()).or_default();
         watches.retain(|watch| watch.strong_count() > 0);
         watches.push(Arc::downgrade(&alive));
@@ -85,6 +88,7 @@ impl Connection {
             kind,
             group_version: call.group_version.clone(),
             only_metadata: call.only_metadata,
+            number: state.begun,
             since,
             first,
             resets: state.resets,
@@ -156,8 +160,15 @@ impl Watch {
 
     fn look(&mut self, state: &State) -> Next {
         let switches = &state.switches;
-        if self.connection.is_dead(state) {
+        let among = |these: &BTreeMap<String, u64>| {
+            let last = these.get(self.kind.plural).copied();
+            last.is_some_and(|last| self.number <= last)
+        };
+        if self.connection.is_dead(state) || among(&state.silenced) {
             return Next::Never;
+        }
+        if among(&state.ended) {
+            return Next::Last(Bytes::new());
         }
         if self.is_cut || switches.away || state.resets != self.resets {
             return Next::Fail;

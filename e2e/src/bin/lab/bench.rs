@@ -6,7 +6,6 @@
 
 mod delay;
 mod host;
-mod results;
 mod run;
 mod stats;
 mod table;
@@ -16,15 +15,7 @@ use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use dependency_watchdog::api;
 use dependency_watchdog_e2e::{Env, farm::Death};
-use results::{Host, Report};
-use std::{
-    collections::BTreeMap,
-    fmt,
-    num::ParseIntError,
-    path::{Path, PathBuf},
-    str::FromStr,
-    time::Duration,
-};
+use std::{fmt, num::ParseIntError, path::Path, str::FromStr, time::Duration};
 
 /// A real kubelet's lease, and kube-controller-manager's grace.
 const LEASE_SECONDS: u64 = 40;
@@ -60,12 +51,6 @@ pub(crate) struct Settings {
     /// itself, not for figures
     #[arg(long, default_value_t = 1, value_parser = faster)]
     faster: u32,
-    /// Write the table to this file, too
-    #[arg(long, value_name = "FILE")]
-    markdown: Option<PathBuf>,
-    /// Write all that was measured to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
 }
 
 /// A number of shoots, perhaps with that of their nodes.
@@ -178,39 +163,35 @@ impl Settings {
         Ok(())
     }
 
-    fn told(&self) -> BTreeMap<&'static str, String> {
-        BTreeMap::from([
-            ("measured for", format!("{:?}", self.measure)),
-            ("with the dead for", format!("{:?}", self.measure_dead)),
-            ("leases of", format!("{:?}", self.lease())),
-            ("grace", format!("{:?}", self.grace())),
-            ("probes every", format!("{:?}", self.interval())),
-        ])
+    fn told(&self) -> String {
+        let Self {
+            measure,
+            measure_dead,
+            ..
+        } = self;
+        format!(
+            "Settings: grace {:?}, leases of {:?}, measured for {measure:?}, probes every {:?}, with the dead \
+             for {measure_dead:?}.",
+            self.grace(),
+            self.lease(),
+            self.interval(),
+        )
     }
 }
 
 /// Measures, and writes what came of it.
 pub(crate) async fn run(root: &Path, settings: &Settings) -> Result<()> {
     let env = Env::prepare(root).await?;
-    let mut report = Report {
-        host: Host::default(),
-        settings: settings.told(),
-        runs: Vec::new(),
-    };
+    let (mut machine, mut runs) = (String::new(), Vec::new());
     for size in &settings.shoots {
-        let nodes = size.nodes.unwrap_or(settings.nodes);
-        let (run, host) = run::run(&env, root, settings, size.shoots, nodes)
+        let (shoots, nodes) = (size.shoots, size.nodes.unwrap_or(settings.nodes));
+        let rows;
+        (rows, machine) = run::run(&env, root, settings, shoots, nodes)
             .await
-            .with_context(|| format!("with {} shoots of {nodes} nodes", size.shoots))?;
-        report.runs.push(run);
-        report.host = host;
+            .with_context(|| format!("with {shoots} shoots of {nodes} nodes"))?;
+        runs.push((format!("{shoots} × {nodes}"), rows));
     }
-    let table = table::markdown(&report);
-    println!("\n{table}");
-    let write = |path: &Option<PathBuf>, text: &str| {
-        let Some(path) = path else { return Ok(()) };
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
-    };
-    write(&settings.markdown, &table)?;
-    write(&settings.json, &serde_json::to_string_pretty(&report)?)
+    let told = settings.told();
+    println!("\n{machine}\n{told}\n\n{}", table::markdown(&runs));
+    Ok(())
 }

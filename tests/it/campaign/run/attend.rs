@@ -168,7 +168,7 @@ impl Attendant {
             Fault::StaleLeases => {
                 let lag = |lag: Duration| {
                     let lag = micros(lag);
-                    let show = |it: &mut Behaviour| (it.lag, it.cache_ages) = (lag, vec![lag]);
+                    let show = |it: &mut Behaviour| (it.lag, it.cache_age) = (lag, lag);
                     world.shoot(0).behave(show);
                 };
                 lag(time);

@@ -2,7 +2,6 @@
 
 use dependency_watchdog_e2e::farm::{Kubelets, Micros, micros};
 use jiff::Timestamp;
-use serde::Serialize;
 use std::time::Duration;
 
 const SECOND: Micros = 1_000_000;
@@ -24,8 +23,6 @@ pub(crate) struct Certain {
     /// The fraction is older than the expiry by the server's stamps, whole seconds: whoever knows
     /// nothing but the stamps and the exact time is certain from here on.
     pub(crate) by_stamps: Micros,
-    /// The fraction is older than the expiry: nobody can be certain before.
-    pub(crate) by_renewals: Micros,
     /// The first node is silent for the grace: kube-controller-manager takes it for lost.
     pub(crate) too_late: Micros,
 }
@@ -49,25 +46,19 @@ impl Rules {
         let by_stamps = (decisive.div_euclid(SECOND) + 1) * SECOND + expiry;
         Some(Certain {
             by_stamps,
-            by_renewals: decisive + expiry,
             too_late: last.first()? + micros(self.grace),
         })
     }
 }
 
 /// How the writes to the dependents of one shoot followed, in seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Delay {
     /// From when the stamps are certain to the first write; less than 0 if more than the stamps was
     /// known.
     pub(crate) first: f64,
     /// To the last write.
     pub(crate) last: f64,
-    /// From when the fraction was expired in truth to the first write.
-    pub(crate) true_first: f64,
-    /// To the last write.
-    pub(crate) true_last: f64,
     /// What was left after the last write until the first node is taken for lost.
     pub(crate) left: f64,
 }
@@ -81,8 +72,6 @@ impl Certain {
         Some(Delay {
             first: seconds(self.by_stamps, first),
             last: seconds(self.by_stamps, last),
-            true_first: seconds(self.by_renewals, first),
-            true_last: seconds(self.by_renewals, last),
             left: seconds(last, self.too_late),
         })
     }
@@ -105,9 +94,8 @@ mod tests {
         let certain = RULES.certain(&kubelets, START).unwrap();
         let mut last: Vec<_> = kubelets.last_written(START).collect();
         last.sort_unstable();
-        assert_eq!(certain.by_renewals, last[2] + 30 * SECOND);
         assert_eq!(certain.too_late, last[0] + 40 * SECOND);
-        let rounded = certain.by_stamps - certain.by_renewals;
+        let rounded = certain.by_stamps - (last[2] + 30 * SECOND);
         assert!((1..=SECOND).contains(&rounded));
         assert_eq!(certain.by_stamps % SECOND, 0);
         let none = Kubelets::new(0, 0, RULES.period, START);
@@ -115,10 +103,9 @@ mod tests {
     }
 
     #[test]
-    fn delays_are_told_from_both_moments() {
+    fn delays_are_told_from_the_stamps_on() {
         let certain = Certain {
             by_stamps: START + 500_000,
-            by_renewals: START,
             too_late: START + 5 * SECOND,
         };
         let write = |at| Timestamp::from_microsecond(START + at).unwrap();
@@ -126,8 +113,6 @@ mod tests {
         let expected = Delay {
             first: -0.25,
             last: 0.75,
-            true_first: 0.25,
-            true_last: 1.25,
             left: 3.75,
         };
         assert_eq!(delay, Some(expected));

@@ -1,25 +1,22 @@
 //! The machine that a bench ran on.
 
-use crate::bench::results::Host;
 use anyhow::{Context as _, Result, ensure};
 use std::{fs, path::Path, process::Command};
 
-/// Describes it, and the operator that runs as this process on it.
-pub(crate) fn describe(operator: u32, api_server: String) -> Result<Host> {
+/// Describes it in a sentence, and what runs on it: the operator as this process, and this API server.
+pub(crate) fn describe(operator: u32, api_server: &str) -> Result<String> {
     let cpus = fs::read_to_string("/proc/cpuinfo")?;
     let memory = fs::read_to_string("/proc/meminfo")?;
     let memory = field(&memory, "MemTotal").and_then(|it| it.strip_suffix(" kB")?.parse().ok());
-    let memory: u64 = memory.context("no MemTotal in /proc/meminfo")?;
-    Ok(Host {
-        processor: field(&cpus, "model name").unwrap_or("unknown").to_owned(),
-        cores: std::thread::available_parallelism()?.get(),
-        memory: memory * 1024,
-        kernel: fs::read_to_string("/proc/sys/kernel/osrelease")?
-            .trim()
-            .to_owned(),
-        operator: version(&fs::read_link(format!("/proc/{operator}/exe"))?)?,
-        api_server,
-    })
+    let memory: f64 = memory.context("no MemTotal in /proc/meminfo")?;
+    Ok(format!(
+        "Machine: {} cores ({}), {:.0} GiB, Linux {}. Operator: {}. Seed: kube-apiserver {api_server}.",
+        std::thread::available_parallelism()?,
+        field(&cpus, "model name").unwrap_or("unknown"),
+        memory / 1024.0 / 1024.0,
+        fs::read_to_string("/proc/sys/kernel/osrelease")?.trim(),
+        version(&fs::read_link(format!("/proc/{operator}/exe"))?)?,
+    ))
 }
 
 /// The value of the first line `name : value`.

@@ -1,13 +1,14 @@
 //! One run: start, a while in which nothing is wrong, an outage, recovery.
 
 use crate::bench::{
-    Settings, host,
-    results::{Dead, Host, Outage, PerShootMinute, Recovery, Run, Standby, Start, Steady},
-    stats::Spread,
+    Settings,
+    delay::Delay,
+    host,
+    table::{Rows, hundredths, mib, spread, tenths},
     world::World,
 };
 use anyhow::{Context as _, Result};
-use dependency_watchdog::api::{ClusterState, Protection};
+use dependency_watchdog::api::{ClusterHealthStatus, ClusterState, Protection};
 use dependency_watchdog_e2e::{
     Env, Operator, Process,
     farm::{Count, Death, Micros, NOTICE, now},
@@ -30,7 +31,7 @@ pub(crate) async fn run(
     settings: &Settings,
     shoots: usize,
     nodes: usize,
-) -> Result<(Run, Host)> {
+) -> Result<(Rows, String)> {
     let begun = Instant::now();
     let say = |what: &str| {
         let seconds = begun.elapsed().as_secs_f64();
@@ -58,7 +59,7 @@ pub(crate) async fn run(
         ended = end(&operator.process) => return Err(ended),
     };
     let server = world.client.apiserver_version().await?.git_version;
-    let host = host::describe(pid, server)?;
+    let host = host::describe(pid, &server)?;
     say("done");
     Ok((run, host))
 }
@@ -114,10 +115,9 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    async fn phases(&mut self, settings: &Settings, say: impl Fn(&str)) -> Result<Run> {
-        let shoots = self.world.shoots;
-        let (cut, dead) = settings.casualties(shoots);
-        let start = self.start().await?;
+    async fn phases(&mut self, settings: &Settings, say: impl Fn(&str)) -> Result<Rows> {
+        let (cut, dead) = settings.casualties(self.world.shoots);
+        let mut rows = self.start().await?;
         if settings.standby {
             say("starting another that stands by");
             self.standby = Some(replica(self.world, "standby", self.budget)?);
@@ -125,60 +125,47 @@ impl Bench<'_> {
         say("waiting until nothing is left of the start");
         self.quiet(settings.quiet()).await?;
         say("measuring while nothing is wrong");
-        let all: Vec<usize> = (0..shoots).collect();
-        let steady = self.steady(settings.measure, &all).await?;
-        let dead = if dead.is_empty() {
-            None
-        } else {
-            say("killing some, and measuring the others");
-            Some(self.dead(settings.measure_dead, &dead).await?)
-        };
+        let (steady, beside) = self.steady(settings.measure).await?;
+        rows.extend(steady);
+        say("killing some, and measuring the others");
+        rows.extend(self.dead(settings.measure_dead, &dead).await?);
         say("cutting some off");
-        let outage = self.outage(&cut).await?;
+        rows.extend(self.outage(&cut).await?);
         say("letting them back");
-        let recovery = self.recovery(&cut).await?;
-        Ok(Run {
-            shoots,
-            nodes: self.world.nodes,
-            start,
-            steady,
-            dead,
-            outage,
-            recovery,
-        })
+        rows.extend(self.recovery(&cut).await?);
+        rows.extend(beside);
+        Ok(rows)
     }
 
-    async fn start(&mut self) -> Result<Start> {
+    /// From the start of the operator until nothing is left to be learned.
+    async fn start(&mut self) -> Result<Rows> {
         let begun = Instant::now();
-        let asked = self.asked("leases", |count| count.cached + count.consistent > 0);
-        asked.await?;
-        let asked = begun.elapsed();
+        self.asked("leases", |count| count.leases() > 0).await?;
         let all: Vec<usize> = (0..self.world.shoots).collect();
-        let judged = self.world.report(
-            self.limit,
-            "every ClusterHealth to say Healthy",
-            &all,
-            |status| status.reason.as_deref() == Some("Healthy"),
-        );
-        judged.await?;
-        let judged = begun.elapsed();
+        let what = "every ClusterHealth to say Healthy";
+        let is_healthy = |it: &ClusterHealthStatus| it.reason.as_deref() == Some("Healthy");
+        self.world
+            .report(self.limit, what, &all, is_healthy)
+            .await?;
         self.asked("Nodes", |count| count.nodes > 0).await?;
         // What is reported of each is a part of the start.
-        let observed = self.world.report(
-            self.limit,
-            "every ClusterHealth to say ONLINE",
-            &all,
-            |status| status.state == Some(ClusterState::Online),
-        );
-        observed.await?;
-        Ok(Start {
-            asked: asked.as_secs_f64(),
-            judged: judged.as_secs_f64(),
-            settled: begun.elapsed().as_secs_f64(),
-            computed: usage::computed(self.pid)?.as_secs_f64(),
-            peak: usage::memory(self.pid)?.peak,
-            seed_requests: self.seed_requests(0, Micros::MAX)?,
-        })
+        let what = "every ClusterHealth to say ONLINE";
+        let is_online = |it: &ClusterHealthStatus| it.state == Some(ClusterState::Online);
+        self.world.report(self.limit, what, &all, is_online).await?;
+        let asked = self.seed_requests(0, Micros::MAX)?;
+        let asked = asked.iter().map(|(verb, count)| format!("{verb} {count}"));
+        Ok(vec![
+            ("**start**", String::new()),
+            (
+                "every ClusterHealth Healthy and ONLINE, s",
+                tenths(begun.elapsed().as_secs_f64()),
+            ),
+            (
+                "resident memory, peak, MiB",
+                mib(usage::memory(self.pid)?.peak),
+            ),
+            ("requests to the seed", told(asked)),
+        ])
     }
 
     /// Waits until the operator has read nothing from the seed for so long, but by watches.
@@ -210,142 +197,165 @@ impl Bench<'_> {
         .await
     }
 
-    async fn dead(&mut self, length: Duration, dead: &[(usize, Death)]) -> Result<Dead> {
-        let begun = Instant::now();
-        self.world.control.kill(dead, now()).await?;
-        let shoots: Vec<usize> = dead.iter().map(|(shoot, _)| *shoot).collect();
-        let unjudged = self.world.report(
-            self.limit,
-            "the ClusterHealths of the dead to say something else than Healthy",
-            &shoots,
-            |status| status.reason.as_deref() != Some("Healthy"),
-        );
-        unjudged.await?;
-        let reported = begun.elapsed().as_secs_f64();
-        let all = 0..self.world.shoots;
-        let living: Vec<usize> = all.filter(|shoot| !shoots.contains(shoot)).collect();
-        Ok(Dead {
-            shoots: shoots.len(),
-            reported,
-            living: self.steady(length, &living).await?,
-        })
-    }
-
-    /// Measures for so long, and these shoots.
-    async fn steady(&mut self, length: Duration, shoots: &[usize]) -> Result<Steady> {
-        let farm = self.world.farm.pid().context("the farm has ended")?;
-        let server = self.world.seed.server().process().pid();
-        let server = server.context("the seed's API server has ended")?;
+    /// While nothing is wrong: of the operator, and of what is beside it.
+    async fn steady(&mut self, length: Duration) -> Result<(Rows, Rows)> {
         let standby = self.standby.as_ref().map(|it| it.process.pid());
         let standby = standby.map(|pid| pid.context("the standby has ended"));
         let standby = standby.transpose()?;
-        let pids = [self.pid, farm, server].into_iter().chain(standby);
-        let pids: Vec<u32> = pids.collect();
+        let pids: Vec<u32> = [self.pid].into_iter().chain(standby).collect();
         let (from, before) = (now(), self.world.control.count().await?);
         let usage = Usage::of(&pids)?;
         sleep(length).await;
-        let (cores, machine_cores) = Usage::of(&pids)?.cores_since(&usage);
+        let (cores, machine) = Usage::of(&pids)?.cores_since(&usage);
         let (to, after) = (now(), self.world.control.count().await?);
-        let seconds = (to - from) as f64 / 1e6;
-        let of = |counts: &[Count]| -> Vec<Count> {
-            let counts = shoots.iter().filter_map(|shoot| counts.get(*shoot));
-            counts.cloned().collect()
-        };
-        let (before, after) = (of(&before), of(&after));
+        let minutes = (to - from) as f64 / 60e6;
         let counts: Vec<Count> = after.iter().zip(&before).map(|(a, b)| a.since(b)).collect();
-        let seed_requests = self.seed_requests(from, to)?.into_iter();
-        let core = |place: usize| cores.get(place).copied().unwrap_or(f64::NAN);
-        Ok(Steady {
-            length: seconds,
-            cores: core(0),
-            farm_cores: core(1),
-            api_server_cores: core(2),
-            machine_cores,
-            memory: usage::memory(self.pid)?,
-            standby: match standby {
-                Some(pid) => Some(Standby {
-                    cores: core(3),
-                    memory: usage::memory(pid)?,
-                }),
-                None => None,
-            },
-            per_shoot_minute: per_shoot_minute(&counts, seconds),
-            seed_requests: seed_requests
-                .map(|(verb, count)| (verb, count as f64 * 60.0 / seconds))
-                .collect(),
-        })
+        let each = |of: fn(&Count) -> u64| {
+            let sum: u64 = counts.iter().map(of).sum();
+            sum as f64 / counts.len() as f64 / minutes
+        };
+        let asked = self.seed_requests(from, to)?;
+        let rate = |count: &usize| hundredths(*count as f64 / minutes);
+        let asked = asked
+            .iter()
+            .map(|(verb, count)| format!("{verb} {}", rate(count)));
+        let core = |place: usize| {
+            cores
+                .get(place)
+                .map_or("none".to_owned(), |it| format!("{it:.4}"))
+        };
+        let memory = standby.map(usage::memory).transpose()?;
+        let memory = memory.map_or("none".to_owned(), |it| mib(it.resident));
+        let rows = vec![
+            ("**nothing is wrong**", String::new()),
+            ("cores", core(0)),
+            (
+                "resident memory, MiB",
+                mib(usage::memory(self.pid)?.resident),
+            ),
+            (
+                "per shoot and minute: requests",
+                hundredths(each(Count::requests)),
+            ),
+            ("… KiB to the operator", tenths(each(|it| it.sent) / 1024.0)),
+            ("… TLS handshakes", hundredths(each(|it| it.handshakes))),
+            ("requests to the seed per minute", told(asked)),
+        ];
+        let beside = vec![
+            (
+                "**beside the operator, while nothing is wrong**",
+                String::new(),
+            ),
+            ("cores of the standby", core(1)),
+            ("… its resident memory, MiB", memory),
+            ("cores of the whole machine", hundredths(machine)),
+        ];
+        Ok((rows, beside))
     }
 
-    async fn outage(&mut self, shoots: &[usize]) -> Result<Outage> {
-        let before = self.world.control.count().await?;
+    /// Some API servers die, in all ways alike, and stay dead for the rest of the run.
+    async fn dead(&mut self, length: Duration, dead: &[(usize, Death)]) -> Result<Rows> {
+        let begun = Instant::now();
+        self.world.control.kill(dead, now()).await?;
+        let shoots: Vec<usize> = dead.iter().map(|(shoot, _)| *shoot).collect();
+        let what = "the ClusterHealths of the dead to say something else than Healthy";
+        let is_told = |it: &ClusterHealthStatus| it.reason.as_deref() != Some("Healthy");
+        self.world
+            .report(self.limit, what, &shoots, is_told)
+            .await?;
+        let reported = begun.elapsed().as_secs_f64();
+        let usage = Usage::of(&[self.pid])?;
+        sleep(length).await;
+        let (cores, _) = Usage::of(&[self.pid])?.cores_since(&usage);
+        Ok(vec![
+            (
+                "**some API servers are dead**",
+                format!("{} shoots", shoots.len()),
+            ),
+            (
+                "death → every ClusterHealth of theirs says so, s",
+                tenths(reported),
+            ),
+            ("cores", four(&cores)),
+        ])
+    }
+
+    /// Some shoots lose their network at once.
+    async fn outage(&mut self, shoots: &[usize]) -> Result<Rows> {
         let usage = Usage::of(&[self.pid])?;
         let cut = now() + NOTICE;
         let nodes = self.world.nodes;
         self.world.control.cut(shoots, nodes, cut).await?;
         let writes = self.world.written(self.limit, shoots, cut).await?;
-        let protected = self.world.report(
-            self.limit,
-            "the ClusterHealths of the silent shoots to say Active",
-            shoots,
-            |status| status.protection == Protection::Active,
-        );
-        protected.await?;
-        let (cores, machine_cores) = Usage::of(&[self.pid])?.cores_since(&usage);
-        let (to, after) = (now(), self.world.control.count().await?);
+        let what = "the ClusterHealths of the silent shoots to say Active";
+        let is_active = |it: &ClusterHealthStatus| it.protection == Protection::Active;
+        self.world
+            .report(self.limit, what, shoots, is_active)
+            .await?;
+        let (cores, _) = Usage::of(&[self.pid])?.cores_since(&usage);
+        let reported = (now() - cut) as f64 / 1e6;
         self.world.ensure_at_zero(shoots).await?;
         let delays = writes.iter().map(|(shoot, writes)| {
             let certain = self.world.rules.certain(&self.world.kubelets(*shoot), cut);
             certain.and_then(|certain| certain.delay(writes))
         });
-        let delays: Option<Vec<_>> = delays.collect();
-        let counts = after.iter().zip(&before).map(|(a, b)| a.since(b));
-        let silent = counts.enumerate().filter(|(it, _)| shoots.contains(it));
-        let silent: Vec<Count> = silent.map(|(_, count)| count).collect();
-        let each = |of: fn(&Count) -> u64| {
-            let sum: u64 = silent.iter().map(of).sum();
-            sum as f64 / silent.len() as f64
+        let delays: Option<Vec<Delay>> = delays.collect();
+        let delays = delays.context("a silent shoot has no nodes")?;
+        let left = delays.iter().map(|delay| delay.left);
+        let least = left.clone().fold(f64::INFINITY, f64::min);
+        let in_time = match left.filter(|left| *left < 0.0).count() {
+            0 => "yes".to_owned(),
+            late => format!("no, {late} late"),
         };
-        Ok(Outage {
-            shoots: shoots.len(),
-            delays: delays.context("a silent shoot has no nodes")?,
-            reported: (to - cut) as f64 / 1e6,
-            cores: cores.first().copied().unwrap_or(f64::NAN),
-            machine_cores,
-            peak: usage::memory(self.pid)?.peak,
-            requests: each(Count::requests),
-            to_operator: each(|count| count.sent),
-            seed_requests: self.seed_requests(cut, to)?.values().sum(),
-        })
+        Ok(vec![
+            (
+                "**outage of several at once**",
+                format!("{} shoots", delays.len()),
+            ),
+            (
+                "stamps certain → first write, s",
+                spread(delays.iter().map(|delay| delay.first)),
+            ),
+            (
+                "stamps certain → last write, s",
+                spread(delays.iter().map(|delay| delay.last)),
+            ),
+            (
+                "left before the first node is lost, least, s",
+                hundredths(least),
+            ),
+            ("all written before that", in_time),
+            ("cut → every ClusterHealth Active, s", tenths(reported)),
+            ("cores", four(&cores)),
+            (
+                "resident memory, peak, MiB",
+                mib(usage::memory(self.pid)?.peak),
+            ),
+        ])
     }
 
-    async fn recovery(&mut self, shoots: &[usize]) -> Result<Recovery> {
+    /// They get it back.
+    async fn recovery(&mut self, shoots: &[usize]) -> Result<Rows> {
         let back = now() + NOTICE;
         self.world.control.restore(shoots, back).await?;
         let writes = self.world.written(self.limit, shoots, back).await?;
-        let over = self.world.report(
-            self.limit,
-            "the ClusterHealths of the restored shoots to say None",
-            shoots,
-            |status| status.protection == Protection::None,
-        );
-        over.await?;
+        let what = "the ClusterHealths of the restored shoots to say None";
+        let is_over = |it: &ClusterHealthStatus| it.protection == Protection::None;
+        self.world.report(self.limit, what, shoots, is_over).await?;
         let reported = (now() - back) as f64 / 1e6;
         self.world.ensure_at_zero(&[]).await?;
-        let after =
-            |time: Option<&jiff::Timestamp>| Some((time?.as_microsecond() - back) as f64 / 1e6);
-        Ok(Recovery {
-            first: Spread::of(
-                writes
-                    .values()
-                    .filter_map(|times| after(times.iter().min())),
+        let last = writes.values().filter_map(|times| times.iter().max());
+        Ok(vec![
+            ("**recovery**", String::new()),
+            (
+                "network back → last write, s",
+                spread(last.map(|it| (it.as_microsecond() - back) as f64 / 1e6)),
             ),
-            last: Spread::of(
-                writes
-                    .values()
-                    .filter_map(|times| after(times.iter().max())),
+            (
+                "network back → every ClusterHealth None, s",
+                tenths(reported),
             ),
-            reported,
-        })
+        ])
     }
 
     /// What the operator has asked of the seed in a time, by verb.
@@ -360,18 +370,16 @@ impl Bench<'_> {
     }
 }
 
-fn per_shoot_minute(counts: &[Count], seconds: f64) -> PerShootMinute {
-    let rate = |of: fn(&Count) -> u64| {
-        let sum: u64 = counts.iter().map(of).sum();
-        sum as f64 / counts.len() as f64 * 60.0 / seconds
-    };
-    PerShootMinute {
-        requests: rate(Count::requests),
-        lists_of_leases: rate(|count| count.cached + count.consistent),
-        lists_of_nodes: rate(|count| count.nodes),
-        readiness: rate(|count| count.ready),
-        to_operator: rate(|count| count.sent),
-        from_operator: rate(|count| count.received),
-        handshakes: rate(|count| count.handshakes),
+/// The cores of the one process that was looked at.
+fn four(cores: &[f64]) -> String {
+    format!("{:.4}", cores.first().copied().unwrap_or(f64::NAN))
+}
+
+/// Requests by verb, in words.
+fn told(counts: impl Iterator<Item = String>) -> String {
+    let counts: Vec<String> = counts.collect();
+    match counts.is_empty() {
+        true => "none".to_owned(),
+        false => counts.join(", "),
     }
 }

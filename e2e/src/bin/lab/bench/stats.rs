@@ -1,9 +1,7 @@
 //! What many values come to.
 
-use serde::Serialize;
-
 /// The median, the 99th percentile and the greatest of some values.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
     pub(crate) p99: f64,

@@ -27,7 +27,8 @@ const POLICY: &str = include_str!("../../../../../docs/examples/probe-policy.yam
 pub(crate) struct World {
     pub(crate) seed: Arc<Seed>,
     pub(crate) client: Client,
-    pub(crate) farm: Process,
+    /// Ends with the run.
+    pub(crate) _farm: Process,
     pub(crate) control: Control,
     pub(crate) description: Description,
     pub(crate) rules: Rules,
@@ -54,7 +55,7 @@ impl World {
         let world = Self {
             seed,
             client,
-            farm,
+            _farm: farm,
             control,
             description,
             rules,
