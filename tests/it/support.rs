@@ -1,7 +1,6 @@
 //! A scripted HTTPS API server on a real socket: what it answers, a closure decides; how it
 //! misbehaves, a [`Reply`] says. It counts connections and logs requests.
 
-mod answer;
 mod clock;
 mod failure;
 mod garden;
@@ -9,7 +8,6 @@ mod openmetrics;
 mod protection;
 mod recording;
 mod seed;
-mod selector;
 mod shoot;
 mod stage;
 mod stall;
@@ -405,7 +403,7 @@ pub fn kubeconfig(server: &str, ca_pem: &str, user: &Value) -> Vec<u8> {
 pub fn wrong_kind() -> Value {
     json!({
         "kind": "ConfigMap", "apiVersion": "v1",
-        "metadata": {"name": "x", "resourceVersion": "7"}, "items": [],
+        "metadata": {"name": "x", "resourceVersion": "1"}, "items": [],
     })
 }
 

@@ -26,7 +26,7 @@ fn replicas_of(world: &World, name: &str) -> i64 {
 }
 
 fn reads_the_cluster(call: &Call) -> bool {
-    call.resource == "clusters" && call.query.contains("metadata.name")
+    call.resource == "clusters" && call.selected_name().is_some()
 }
 
 fn reads_of_the_cluster(world: &World) -> usize {

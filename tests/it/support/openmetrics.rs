@@ -22,15 +22,6 @@ struct Sample {
     value: f64,
 }
 
-/// The samples of one histogram.
-#[derive(Default)]
-struct Distribution {
-    /// Their bounds and counts.
-    buckets: Vec<(f64, f64)>,
-    count: Option<f64>,
-    has_sum: bool,
-}
-
 /// All families, by name.
 #[derive(Debug)]
 pub struct Exposition(pub BTreeMap<String, Family>);
@@ -214,49 +205,6 @@ impl Family {
             if self.kind != "gauge" {
                 assert!(sample.value >= 0.0, "{name}{identity:?}");
             }
-        }
-        if self.kind == "histogram" {
-            self.check_buckets(name);
-        }
-    }
-
-    fn check_buckets(&self, name: &str) {
-        let mut all: BTreeMap<_, Distribution> = BTreeMap::new();
-        for sample in &self.samples {
-            let mut labels = sample.labels.clone();
-            let bound = labels.remove("le");
-            let distribution = all.entry(labels).or_default();
-            match &*sample.suffix {
-                "_bucket" => {
-                    let bound = bound.expect("a bucket has a bound");
-                    let bound = match &*bound {
-                        "+Inf" => f64::INFINITY,
-                        bound => bound.parse().unwrap(),
-                    };
-                    distribution.buckets.push((bound, sample.value));
-                }
-                "_count" => distribution.count = Some(sample.value),
-                _ => distribution.has_sum = true,
-            }
-        }
-        for (labels, distribution) in all {
-            let Distribution {
-                buckets,
-                count,
-                has_sum,
-            } = distribution;
-            assert!(has_sum, "{name}{labels:?} has no sum");
-            let ascends = |pair: &[(f64, f64)]| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1;
-            assert!(
-                buckets.windows(2).all(ascends),
-                "{name}{labels:?}: {buckets:?}"
-            );
-            let (bound, last) = *buckets.last().unwrap();
-            assert_eq!(
-                (bound, Some(last)),
-                (f64::INFINITY, count),
-                "{name}{labels:?}"
-            );
         }
     }
 }

@@ -22,7 +22,7 @@ use self::{
     page::{Page, compare},
     status::Statuses,
 };
-use super::{Call, seed::REVIEWS, selector::decode};
+use super::{Call, seed::REVIEWS};
 
 /// The suites that are recorded.
 const RECORDED: [&str; 5] = [
@@ -164,7 +164,7 @@ fn acts_of(run: &Run) -> Page {
         let one = one(call);
         for selector in ["labelSelector", "fieldSelector"] {
             if let Some(value) = call.parameter(selector).filter(|_| one.is_none()) {
-                let _ = write!(line, " {}", decode(value));
+                let _ = write!(line, " {value}");
             }
         }
         if call.only_metadata {
@@ -218,11 +218,7 @@ fn heading(call: &Call) -> String {
 
 /// The one object whose metadata a list asks for.
 fn one(call: &Call) -> Option<String> {
-    let selector = call
-        .parameter("fieldSelector")
-        .filter(|_| call.only_metadata)?;
-    let selector = decode(selector);
-    let name = selector.strip_prefix("metadata.name=")?;
+    let name = call.selected_name().filter(|_| call.only_metadata)?;
     Some(object(resource(call).0, &call.namespace, name))
 }
 
