@@ -9,9 +9,8 @@ pub use fake::farm::namespace;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::Client;
 use serde_json::{Value, json};
-use std::fmt::Write as _;
 
-/// How many requests are under way at once.
+/// How many shoots are made at once.
 const AT_ONCE: usize = 16;
 /// The Secret that the documented policy names.
 const SECRET: &str = "shoot-access-dependency-watchdog-probe";
@@ -21,69 +20,57 @@ pub const REPLICAS: [i32; 3] = [2, 3, 1];
 /// Creates all that the seed has of the farm's shoots, with so many nodes each.
 pub async fn create(client: &Client, farm: &Description, nodes: usize) -> Result<()> {
     let embedded = Embedded::new();
-    let shoots: Vec<Requests> = farm
-        .ports
-        .iter()
-        .enumerate()
-        .map(|(shoot, port)| requests(shoot, *port, nodes, &farm.authority, &embedded))
-        .collect();
-    // What a namespace holds needs it to be there.
-    let (first, rest): (Vec<_>, Vec<_>) = shoots.into_iter().map(|it| (it.first, it.rest)).unzip();
-    send(client, first.into_iter().flatten()).await?;
-    send(client, rest.into_iter().flatten()).await
-}
-
-/// What is sent for one shoot: paths and bodies.
-struct Requests {
-    first: Vec<(String, String)>,
-    rest: Vec<(String, String)>,
-}
-
-async fn send(client: &Client, requests: impl Iterator<Item = (String, String)>) -> Result<()> {
-    stream::iter(requests)
-        .map(|(path, body)| async move {
-            let request = http::Request::post(&path)
-                .header("Content-Type", "application/json")
-                .body(body.into_bytes())?;
-            let answer = client.request_text(request).await;
-            answer.with_context(|| format!("POST {path} on the seed"))?;
-            anyhow::Ok(())
-        })
+    stream::iter(farm.ports.iter().enumerate())
+        .map(|(shoot, port)| one(client, shoot, *port, nodes, &farm.authority, &embedded))
         .buffer_unordered(AT_ONCE)
         .try_collect()
         .await
 }
 
-fn requests(
+async fn one(
+    client: &Client,
     shoot: usize,
     port: u16,
     nodes: usize,
     authority: &str,
     embedded: &Embedded,
-) -> Requests {
+) -> Result<()> {
     let namespace = namespace(shoot);
-    let secret = secret(port, authority);
-    let core = format!("/api/v1/namespaces/{namespace}");
-    let mut rest = vec![
-        (format!("{core}/secrets"), secret.to_string()),
-        (
-            "/apis/extensions.gardener.cloud/v1alpha1/clusters".to_owned(),
-            embedded.cluster(shoot, &namespace),
-        ),
-    ];
-    for (name, replicas) in DEPENDENTS.iter().zip(REPLICAS) {
-        let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments");
-        rest.push((path, deployment(name, replicas).to_string()));
-    }
-    for node in 0..nodes {
-        let path = format!("/apis/machine.sapcloud.io/v1alpha1/namespaces/{namespace}/machines");
-        rest.push((path, machine(&node_name(shoot, node)).to_string()));
-    }
+    // What a namespace holds needs it to be there.
     let own = json!({"metadata": {"name": namespace}}).to_string();
-    Requests {
-        first: vec![("/api/v1/namespaces".to_owned(), own)],
-        rest,
+    post(client, "/api/v1/namespaces", own).await?;
+    let secret = secret(port, authority).to_string();
+    post(
+        client,
+        &format!("/api/v1/namespaces/{namespace}/secrets"),
+        secret,
+    )
+    .await?;
+    let gardener = "/apis/extensions.gardener.cloud/v1alpha1/clusters";
+    post(client, gardener, embedded.cluster(shoot, &namespace)).await?;
+    let deployments = format!("/apis/apps/v1/namespaces/{namespace}/deployments");
+    for (name, replicas) in DEPENDENTS.iter().zip(REPLICAS) {
+        post(client, &deployments, deployment(name, replicas).to_string()).await?;
     }
+    let machines = format!("/apis/machine.sapcloud.io/v1alpha1/namespaces/{namespace}/machines");
+    for node in 0..nodes {
+        post(
+            client,
+            &machines,
+            machine(&node_name(shoot, node)).to_string(),
+        )
+        .await?;
+    }
+    Ok(())
+}
+
+async fn post(client: &Client, path: &str, body: String) -> Result<()> {
+    let request = http::Request::post(path)
+        .header("Content-Type", "application/json")
+        .body(body.into_bytes())?;
+    let answer = client.request_text(request).await;
+    answer.with_context(|| format!("POST {path} on the seed"))?;
+    Ok(())
 }
 
 /// The Secret by which a shoot at this port is read.
@@ -156,44 +143,31 @@ struct Embedded {
 
 impl Embedded {
     fn new() -> Self {
-        let types: Vec<Value> = (0..320)
-            .map(|number| {
-                json!({
-                    "name": format!("m{number}.{}xlarge", number % 24),
-                    "cpu": "4", "gpu": "0", "memory": "16Gi", "usable": true,
-                    "architecture": "amd64", "storage": {"class": "standard", "type": "default"},
-                })
-            })
-            .collect();
-        let versions: Vec<Value> = (0..120)
-            .map(|number| {
-                json!({
-                    "version": format!("1877.{number}.0"),
-                    "architectures": ["amd64", "arm64"],
-                    "classification": "supported",
-                    "cri": [{"name": "containerd", "containerRuntimes": [{"type": "gvisor"}]}],
-                    "kubeletVersionConstraint": ">= 1.30.0",
-                })
-            })
-            .collect();
-        let regions: Vec<Value> = (0..24)
-            .map(|number| {
-                let zones = ["a", "b", "c"].map(|zone| json!({"name": format!("region-{number}{zone}")}));
-                let images: Vec<Value> = (0..12)
-                    .map(|image| json!({"version": format!("1877.{image}.0"), "ami": format!("ami-{number:08x}{image:09x}")}))
-                    .collect();
-                json!({"name": format!("region-{number}"), "zones": zones, "images": images})
-            })
-            .collect();
+        let machine_type = json!({
+            "name": "m5.xlarge", "cpu": "4", "gpu": "0", "memory": "16Gi", "usable": true,
+            "architecture": "amd64", "storage": {"class": "standard", "type": "default"},
+        });
+        let image = json!({
+            "version": "1877.4.0",
+            "architectures": ["amd64", "arm64"],
+            "classification": "supported",
+            "cri": [{"name": "containerd", "containerRuntimes": [{"type": "gvisor"}]}],
+            "kubeletVersionConstraint": ">= 1.30.0",
+        });
+        let region = json!({
+            "name": "region-1",
+            "zones": [{"name": "region-1a"}, {"name": "region-1b"}, {"name": "region-1c"}],
+            "images": vec![json!({"version": "1877.4.0", "ami": "ami-00000001000000001"}); 12],
+        });
         let cloud_profile = json!({
             "apiVersion": "core.gardener.cloud/v1beta1",
             "kind": "CloudProfile",
             "metadata": {"name": "aws"},
             "spec": {
                 "type": "aws",
-                "machineTypes": types,
-                "machineImages": [{"name": "gardenlinux", "versions": versions}],
-                "regions": regions,
+                "machineTypes": vec![machine_type; 320],
+                "machineImages": [{"name": "gardenlinux", "versions": vec![image; 120]}],
+                "regions": vec![region; 24],
             },
         });
         let seed = json!({
@@ -210,14 +184,7 @@ impl Embedded {
 
     /// A whole Cluster.
     fn cluster(&self, shoot: usize, namespace: &str) -> String {
-        let mut addons = String::new();
-        for number in 0..120 {
-            // Writing to a String does not fail.
-            let _ = write!(
-                addons,
-                "resource {number} of the shoot is as it should be; "
-            );
-        }
+        let addons = "a resource of the shoot is as it should be; ".repeat(120);
         let shoot = json!({
             "apiVersion": "core.gardener.cloud/v1beta1",
             "kind": "Shoot",

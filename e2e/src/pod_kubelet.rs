@@ -7,27 +7,25 @@
 //! of the service.
 
 use anyhow::{Context as _, Result};
-use futures::{FutureExt as _, StreamExt as _, stream::select};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::{
         core::v1::{ContainerStatus, Node, Pod},
-        discovery::v1::EndpointSlice,
+        discovery::v1::{EndpointConditions, EndpointSlice},
     },
     apimachinery::pkg::apis::meta::v1::Time,
 };
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
-    runtime::{
-        WatchStreamExt as _,
-        reflector::{ObjectRef, Store, store::Writer},
-        watcher::{self, Event, watcher},
-    },
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
 };
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, pin::pin, time::Duration};
-use tokio::{sync::mpsc, time::sleep};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::time::sleep;
 use tokio_util::task::AbortOnDropHandle;
 
 /// The node on which a pod has to be to come to life.
@@ -39,8 +37,8 @@ pub const BACK_OFF: Duration = Duration::from_secs(300);
 /// … which it does after so many restarts.
 const RESTARTS: i32 = 6;
 
-/// How often it looks at its pods when it is told nothing: for ends of back-offs, and for what failed.
-const LOOK: Duration = Duration::from_millis(500);
+/// How often it looks at its pods, and at what they need.
+const LOOK: Duration = Duration::from_millis(300);
 
 /// A namespace, and the label `app` of pods in it.
 type App = (String, String);
@@ -48,15 +46,16 @@ type App = (String, String);
 /// The stand-in; it ends with this value.
 #[derive(Debug)]
 pub(crate) struct PodKubelet {
-    orders: mpsc::UnboundedSender<Order>,
+    orders: Arc<Mutex<Orders>>,
     _task: AbortOnDropHandle<()>,
 }
 
-#[derive(Debug)]
-enum Order {
-    Down(App),
-    Up(App),
-    Crash(App),
+#[derive(Debug, Default)]
+struct Orders {
+    /// Whose pods run, but are not ready.
+    down: BTreeSet<App>,
+    /// Whose pods that are there are to crash.
+    crash: BTreeSet<App>,
 }
 
 impl PodKubelet {
@@ -66,35 +65,43 @@ impl PodKubelet {
         let node = serde_json::from_value(json!({"metadata": {"name": NODE}}))?;
         let created = nodes.create(&PostParams::default(), &node).await;
         created.with_context(|| format!("cannot create the node {NODE}"))?;
-        let (orders, inbox) = mpsc::unbounded_channel();
-        let task = tokio::spawn(Pods::new(client).run(inbox));
+        let orders = Arc::default();
+        let pods = Pods {
+            client: client.clone(),
+            orders: Arc::clone(&orders),
+            crashing: BTreeSet::new(),
+            addresses: 0,
+        };
         Ok(Self {
             orders,
-            _task: AbortOnDropHandle::new(task),
+            _task: AbortOnDropHandle::new(tokio::spawn(pods.run())),
         })
     }
 
     /// From now on pods of this namespace with this label `app` run, but are not ready.
     pub(crate) fn down(&self, namespace: &str, app: &str) {
-        self.order(Order::Down, namespace, app);
+        lock(&self.orders)
+            .down
+            .insert((namespace.to_owned(), app.to_owned()));
     }
 
     /// Ends that.
     pub(crate) fn up(&self, namespace: &str, app: &str) {
-        self.order(Order::Up, namespace, app);
+        lock(&self.orders)
+            .down
+            .remove(&(namespace.to_owned(), app.to_owned()));
     }
 
     /// The containers of the pods that are there now crash, once, and wait for their restart.
     pub(crate) fn crash(&self, namespace: &str, app: &str) {
-        self.order(Order::Crash, namespace, app);
+        lock(&self.orders)
+            .crash
+            .insert((namespace.to_owned(), app.to_owned()));
     }
+}
 
-    fn order(&self, order: fn(App) -> Order, namespace: &str, app: &str) {
-        // The task ends with this value, and not before.
-        let _ = self
-            .orders
-            .send(order((namespace.to_owned(), app.to_owned())));
-    }
+fn lock(orders: &Mutex<Orders>) -> MutexGuard<'_, Orders> {
+    orders.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a pod's only container does.
@@ -147,104 +154,48 @@ fn next(pod: &Pod, served: bool, down: bool, crash: bool, now: Timestamp) -> Opt
     (current != Some(wanted)).then_some(wanted)
 }
 
-/// What it watches.
-enum Seen {
-    Pods(Box<Result<Event<Pod>, watcher::Error>>),
-    Slices(Box<Result<Event<EndpointSlice>, watcher::Error>>),
-}
-
-/// The pods of the node, and what they depend on.
+/// The pods of the node.
 struct Pods {
     client: Client,
-    pods: Writer<Pod>,
-    slices: Writer<EndpointSlice>,
-    down: BTreeSet<App>,
+    orders: Arc<Mutex<Orders>>,
     /// UIDs of pods whose containers are to crash.
     crashing: BTreeSet<String>,
     addresses: u32,
 }
 
 impl Pods {
-    fn new(client: &Client) -> Self {
-        Self {
-            client: client.clone(),
-            pods: Writer::default(),
-            slices: Writer::default(),
-            down: BTreeSet::new(),
-            crashing: BTreeSet::new(),
-            addresses: 0,
-        }
-    }
-
-    async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
-        let ours = watcher::Config::default().fields(&format!("spec.nodeName={NODE}"));
-        let pods = watcher(Api::<Pod>::all(self.client.clone()), ours);
-        let pods = pods
-            .default_backoff()
-            .map(|seen| Seen::Pods(Box::new(seen)));
-        let slices = Api::<EndpointSlice>::all(self.client.clone());
-        let slices = watcher(slices, watcher::Config::default());
-        let slices = slices
-            .default_backoff()
-            .map(|seen| Seen::Slices(Box::new(seen)));
-        let mut seen = pin!(select(pods, slices));
+    async fn run(mut self) {
         loop {
-            tokio::select! {
-                Some(seen) = seen.next() => self.learn(seen),
-                order = orders.recv() => match order {
-                    Some(order) => self.obey(order),
-                    None => return,
-                },
-                () = sleep(LOOK) => {}
+            if let Err(error) = self.look().await {
+                tracing::debug!("pods not attended to: {error:#}");
             }
-            for pod in self.pods.as_reader().state() {
-                // One may take a while: what is known by then counts for the next.
-                while let Some(Some(seen)) = seen.next().now_or_never() {
-                    self.learn(seen);
-                }
-                if let Err(error) = self.attend_to(&pod).await {
-                    let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
-                    tracing::debug!(namespace, name, "pod not attended to: {error:#}");
-                }
-            }
+            sleep(LOOK).await;
         }
     }
 
-    fn learn(&mut self, seen: Seen) {
-        match seen {
-            Seen::Pods(seen) => match *seen {
-                Ok(event) => self.pods.apply_watcher_event(&event),
-                Err(error) => tracing::debug!("watch of pods: {error}"),
-            },
-            Seen::Slices(seen) => match *seen {
-                Ok(event) => self.slices.apply_watcher_event(&event),
-                Err(error) => tracing::debug!("watch of EndpointSlices: {error}"),
-            },
-        }
-    }
-
-    fn obey(&mut self, order: Order) {
-        match order {
-            Order::Down(app) => {
-                self.down.insert(app);
-            }
-            Order::Up(app) => {
-                self.down.remove(&app);
-            }
-            Order::Crash(app) => {
-                let pods = self.pods.as_reader().state().into_iter();
-                let pods = pods.filter(|pod| app_of(pod) == app);
-                self.crashing.extend(pods.filter_map(|pod| pod.uid()));
+    /// Looks once at all pods, and does what has to be done.
+    async fn look(&mut self) -> Result<()> {
+        let ours = ListParams::default().fields(&format!("spec.nodeName={NODE}"));
+        let pods = Api::<Pod>::all(self.client.clone())
+            .list(&ours)
+            .await?
+            .items;
+        let crash = std::mem::take(&mut lock(&self.orders).crash);
+        let crash = pods.iter().filter(|pod| crash.contains(&app_of(pod)));
+        self.crashing.extend(crash.filter_map(|pod| pod.uid()));
+        let slices = Api::<EndpointSlice>::all(self.client.clone());
+        let slices = slices.list(&ListParams::default()).await?.items;
+        for pod in &pods {
+            if let Err(error) = self.attend_to(pod, &slices).await {
+                let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
+                tracing::debug!(namespace, name, "pod not attended to: {error:#}");
             }
         }
+        Ok(())
     }
 
     /// Does what has to be done for a pod, which may have changed since, or be gone.
-    async fn attend_to(&mut self, pod: &Pod) -> Result<()> {
-        let Some(pod) = self.pods.as_reader().get(&ObjectRef::from_obj(pod)) else {
-            return Ok(());
-        };
-        let pod = &*pod;
+    async fn attend_to(&mut self, pod: &Pod, slices: &[EndpointSlice]) -> Result<()> {
         let namespace = pod.namespace().unwrap_or_default();
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &namespace);
         let (name, uid) = (pod.name_any(), pod.uid().unwrap_or_default());
@@ -256,28 +207,16 @@ impl Pods {
             }
             return Ok(());
         }
-        let served = match pod.annotations().get(NEEDS) {
-            Some(service) => {
-                let slices = self.slices.as_reader();
-                // Nothing is to crash for a service that is just not known yet.
-                if slices.wait_until_ready().now_or_never().is_none() {
-                    return Ok(());
-                }
-                serves(&slices, &namespace, service)
-            }
-            None => true,
-        };
-        let down = self.down.contains(&app_of(pod));
+        let needs = pod.annotations().get(NEEDS);
+        let served = needs.is_none_or(|service| serves(slices, &namespace, service));
+        let down = lock(&self.orders).down.contains(&app_of(pod));
         let crash = self.crashing.contains(&uid);
         let Some(state) = next(pod, served, down, crash, Timestamp::now()) else {
             return Ok(());
         };
         let status = status(pod, state, &self.address(pod));
-        let patched = pods
-            .patch_status(&name, &PatchParams::default(), &Patch::Merge(status))
+        pods.patch_status(&name, &PatchParams::default(), &Patch::Merge(status))
             .await?;
-        // Its own echo comes later, and is not to be answered once more.
-        self.pods.apply_watcher_event(&Event::Apply(patched));
         self.crashing.remove(&uid);
         Ok(())
     }
@@ -367,16 +306,17 @@ fn app_of(pod: &Pod) -> App {
 }
 
 /// Whether a service has an endpoint that is ready.
-fn serves(slices: &Store<EndpointSlice>, namespace: &str, service: &str) -> bool {
-    let slice = slices.find(|slice| {
+fn serves(slices: &[EndpointSlice], namespace: &str, service: &str) -> bool {
+    slices.iter().any(|slice| {
         let label = slice.labels().get("kubernetes.io/service-name");
-        let mut conditions = slice
+        let conditions = slice
             .endpoints
             .iter()
             .filter_map(|it| it.conditions.as_ref());
+        let is_ready =
+            |it: &EndpointConditions| it.ready == Some(true) && it.terminating != Some(true);
         slice.namespace().as_deref() == Some(namespace)
             && label.is_some_and(|label| label == service)
-            && conditions.any(|it| it.ready == Some(true) && it.terminating != Some(true))
-    });
-    slice.is_some()
+            && conditions.into_iter().any(is_ready)
+    })
 }

@@ -2,12 +2,12 @@
 //! Gardener's tool is played, as far as others can tell: by its Leases.
 
 use super::install::{PROBER, WEEDER, deployed, pod_of, template};
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use dependency_watchdog_e2e::{
     Operator, Request, Seed,
     wait::{self, seen},
 };
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::{
         apps::v1::Deployment,
@@ -17,23 +17,19 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::MicroTime,
 };
 use kube::{
-    Api, Client,
+    Api, Client, ResourceExt,
     api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
-use std::{
-    cell::{Cell, RefCell},
-    collections::BTreeMap,
-    convert::Infallible,
-    time::Duration,
-};
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use std::{cell::RefCell, collections::BTreeMap, convert::Infallible, time::Duration};
+use tokio::time::{MissedTickBehavior, interval};
 
 /// How often a kubelet would look what is to run here.
 const LOOK: Duration = Duration::from_millis(200);
-/// The defaults of the tool, and of client-go.
-const RETRY_PERIOD: Duration = Duration::from_secs(2);
-const LEASE_DURATION: Duration = Duration::from_secs(15);
+/// Looks from one try of the tool to get or to renew its Leases to the next: two seconds, client-go's default.
+const LOOKS_PER_TRY: usize = 10;
+/// The default of the tool, and of client-go.
+const LEASE_DURATION: SignedDuration = SignedDuration::from_secs(15);
 
 /// The parts of the tool: the names of the Deployment and of the Lease.
 const PARTS: [(&str, &str); 2] = [
@@ -48,19 +44,8 @@ pub(super) struct Garden<'a> {
     pods: Api<Pod>,
     leases: Api<Lease>,
     operators: RefCell<BTreeMap<&'static str, Operator>>,
-    tool: [Part; 2],
     /// Who held each Lease, one after the other.
     holders: RefCell<BTreeMap<&'static str, Vec<String>>>,
-}
-
-/// A part of the tool, by the rules of client-go's leader election. When it ends it does not give its
-/// Lease back.
-struct Part {
-    deployment: &'static str,
-    lease: &'static str,
-    /// The version of the Lease, and since when it has been seen.
-    observed: RefCell<Option<(String, Instant)>>,
-    next: Cell<Instant>,
 }
 
 impl<'a> Garden<'a> {
@@ -73,12 +58,6 @@ impl<'a> Garden<'a> {
             pods: Api::namespaced(client.clone(), "garden"),
             leases: Api::namespaced(client, "garden"),
             operators: RefCell::default(),
-            tool: PARTS.map(|(deployment, lease)| Part {
-                deployment,
-                lease,
-                observed: RefCell::default(),
-                next: Cell::new(Instant::now()),
-            }),
             holders: RefCell::default(),
         })
     }
@@ -87,19 +66,20 @@ impl<'a> Garden<'a> {
     pub(super) async fn run(&self) -> Result<Infallible> {
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
+        for look in 0_usize.. {
             looks.tick().await;
             for deployment in [PROBER, WEEDER] {
                 self.follow(deployment).await?;
             }
-            for part in &self.tool {
-                if self.is_to_run(part.deployment).await? && part.next.get() <= Instant::now() {
-                    part.next.set(Instant::now() + RETRY_PERIOD);
-                    part.elect(&self.leases).await?;
+            for (deployment, lease) in PARTS {
+                let found = self.deployments.get_opt(deployment).await?;
+                if look.is_multiple_of(LOOKS_PER_TRY) && found.as_ref().is_some_and(is_to_run) {
+                    self.elect(deployment, lease).await?;
                 }
-                self.note_holder(part.lease).await?;
+                self.note_holder(lease).await?;
             }
         }
+        bail!("it looks no more")
     }
 
     /// Starts and ends the operator as the Deployment says. Of one that is deleted in the foreground,
@@ -146,9 +126,46 @@ impl<'a> Garden<'a> {
         Ok(())
     }
 
-    async fn is_to_run(&self, deployment: &str) -> Result<bool> {
-        let found = self.deployments.get_opt(deployment).await?;
-        Ok(found.as_ref().is_some_and(is_to_run))
+    /// One try of a part of the tool to get or to renew its Lease. When it ends it does not give it back.
+    async fn elect(&self, deployment: &str, lease: &str) -> Result<()> {
+        let found = self.leases.get_opt(lease).await?;
+        let identity = format!("{deployment}-6d9f_{lease}");
+        let spec = found.as_ref().and_then(|it| it.spec.clone());
+        let LeaseSpec {
+            holder_identity,
+            renew_time,
+            ..
+        } = spec.unwrap_or_default();
+        let is_others = holder_identity.is_some_and(|it| !it.is_empty() && it != identity);
+        let is_old = |it: MicroTime| Timestamp::now().duration_since(it.0) > LEASE_DURATION;
+        if is_others && !renew_time.is_some_and(is_old) {
+            return Ok(());
+        }
+        let now = MicroTime(Timestamp::now());
+        let held = Lease {
+            metadata: ObjectMeta {
+                name: Some(lease.to_owned()),
+                resource_version: found.as_ref().and_then(ResourceExt::resource_version),
+                ..ObjectMeta::default()
+            },
+            spec: Some(LeaseSpec {
+                holder_identity: Some(identity),
+                lease_duration_seconds: i32::try_from(LEASE_DURATION.as_secs()).ok(),
+                acquire_time: Some(now.clone()),
+                renew_time: Some(now),
+                ..LeaseSpec::default()
+            }),
+        };
+        let params = PostParams::default();
+        let written = match found {
+            None => self.leases.create(&params, &held).await,
+            Some(_) => self.leases.replace(lease, &params, &held).await,
+        };
+        match written {
+            // Somebody else was faster.
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            other => other.map(drop).context("the tool cannot write its Lease"),
+        }
     }
 
     async fn note_holder(&self, lease: &'static str) -> Result<()> {
@@ -204,70 +221,4 @@ impl<'a> Garden<'a> {
 fn is_to_run(deployment: &Deployment) -> bool {
     let replicas = deployment.spec.as_ref().and_then(|spec| spec.replicas);
     deployment.metadata.deletion_timestamp.is_none() && replicas.unwrap_or(1) > 0
-}
-
-impl Part {
-    /// One try to get or to renew the Lease.
-    async fn elect(&self, leases: &Api<Lease>) -> Result<()> {
-        let found = leases.get_opt(self.lease).await?;
-        let written = match found {
-            None => {
-                leases
-                    .create(&PostParams::default(), &self.held(None))
-                    .await
-            }
-            Some(found) if self.may_have(&found) => {
-                let version = found.metadata.resource_version;
-                leases
-                    .replace(self.lease, &PostParams::default(), &self.held(version))
-                    .await
-            }
-            Some(_) => return Ok(()),
-        };
-        match written {
-            // Somebody else was faster.
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-            other => other.map(drop).context("the tool cannot write its Lease"),
-        }
-    }
-
-    /// Whether it holds the Lease, or nobody has renewed it for its duration.
-    fn may_have(&self, lease: &Lease) -> bool {
-        let spec = lease.spec.clone().unwrap_or_default();
-        let holder = spec.holder_identity.unwrap_or_default();
-        if holder.is_empty() || holder == self.identity() {
-            return true;
-        }
-        let version = lease.metadata.resource_version.clone().unwrap_or_default();
-        let mut observed = self.observed.borrow_mut();
-        match &*observed {
-            Some((seen, since)) if *seen == version => since.elapsed() >= LEASE_DURATION,
-            _ => {
-                *observed = Some((version, Instant::now()));
-                false
-            }
-        }
-    }
-
-    fn identity(&self) -> String {
-        format!("{}-6d9f_{}", self.deployment, self.lease)
-    }
-
-    fn held(&self, version: Option<String>) -> Lease {
-        let now = MicroTime(Timestamp::now());
-        Lease {
-            metadata: ObjectMeta {
-                name: Some(self.lease.to_owned()),
-                resource_version: version,
-                ..ObjectMeta::default()
-            },
-            spec: Some(LeaseSpec {
-                holder_identity: Some(self.identity()),
-                lease_duration_seconds: i32::try_from(LEASE_DURATION.as_secs()).ok(),
-                acquire_time: Some(now.clone()),
-                renew_time: Some(now),
-                ..LeaseSpec::default()
-            }),
-        }
-    }
 }

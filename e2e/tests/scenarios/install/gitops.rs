@@ -1,7 +1,7 @@
 //! docs/gitops.md: Flux and Argo CD see each state as its table has it, and an API server accepts what is applied.
 
 use super::super::Scenario;
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use dependency_watchdog_e2e::{
     Env, Seed, Verdict, gitops_definitions, verdicts,
     wait::{self, seen},
@@ -18,241 +18,87 @@ pub(super) fn all() -> Vec<Scenario> {
     ]
 }
 
-/// An object of the second generation with this status, and what is made of it.
-struct State {
-    kind: &'static str,
-    conditions: &'static [(&'static str, &'static str, &'static str)],
-    change: Value,
-    flux: &'static str,
-    argo: &'static str,
-    says: &'static str,
-}
+/// Objects of the second generation and what is made of them: kind; conditions; what else is so; what Flux, what
+/// Argo CD, and what its message says.
+const STATES: &str = "
+ProbePolicy | | unseen | InProgress | Progressing | dependency-watchdog has yet to look at it
+ProbePolicy | Ready=True:Probing | old | InProgress | Progressing | dependency-watchdog has yet to look at it
+ProbePolicy | Ready=False:Reconciling Reconciling=True:FirstProbes | | InProgress | Progressing | FirstProbes
+ProbePolicy | Ready=True:Probing Protecting=False:NoOutage Conflicted=False:NoConflict | | Current | Healthy | Probing
+ProbePolicy | Ready=True:Probing Protecting=True:Outage Degraded=True:Undetermined WidespreadOutage=True:SilentAtOnce | \
+    | Current | Healthy | Probing; SilentAtOnce; Outage; Undetermined
+ProbePolicy | Ready=True:Probing Conflicted=True:Outranked | | Current | Healthy | Probing
+ProbePolicy | Ready=True:Suspended | suspended | Current | Suspended | Suspended
+ProbePolicy | Ready=True:DryRun Degraded=True:NotRestored | | Current | Healthy | DryRun; NotRestored
+ProbePolicy | Ready=False:NothingJudged Degraded=True:Undetermined | | InProgress | Degraded | NothingJudged
+ProbePolicy | Ready=False:Invalid Stalled=True:Invalid | | Failed | Degraded | Invalid
+ProbePolicy | Ready=False:Deleting Reconciling=True:LettingGo | deleted | Terminating | Progressing | Deleting
+ProbePolicy | | deleted | Terminating | Progressing | it is being deleted
+ProbePolicy | Ready=False:Invalid Stalled=True:Invalid | suspended | Failed | Degraded | Invalid
+WeedPolicy | | unseen | InProgress | Progressing | dependency-watchdog has yet to look at it
+WeedPolicy | Ready=True:Watching Weeding=True:Recovery Degraded=True:DeletionRefused | \
+    | Current | Healthy | Watching; Recovery; DeletionRefused
+WeedPolicy | Ready=True:Suspended Weeding=False:Suspended | suspended | Current | Suspended | Suspended
+WeedPolicy | Ready=False:Invalid Stalled=True:Invalid | | Failed | Degraded | Invalid
+ClusterHealth | | unobserved | Current | Progressing | it is not probed yet
+ClusterHealth | Ready=False:Pending | unobserved | InProgress | Progressing | it is not probed yet
+ClusterHealth | Ready=True:Healthy Protecting=False:NotProtected | unobserved | Current | Healthy | Healthy
+ClusterHealth | Ready=True:Outage Protecting=True:Protected | unobserved | Current | Progressing | Protected
+ClusterHealth | Ready=True:Outage Protecting=True:Protected ProtectedTooLong=True:ProtectedTooLong | unobserved \
+    | Current | Degraded | ProtectedTooLong
+ClusterHealth | Ready=True:Hibernated Degraded=True:ProtectedUnprobed | unobserved \
+    | Current | Degraded | ProtectedUnprobed
+ClusterHealth | Ready=False:Timeout Degraded=True:Timeout | unobserved | InProgress | Degraded | Timeout
+";
 
-fn states() -> Vec<State> {
-    let policy = |conditions, change, [flux, argo, says]: [&'static str; 3]| State {
-        kind: "ProbePolicy",
-        conditions,
-        change,
-        flux,
-        argo,
-        says,
+/// A row of the table: the object, and what is made of it.
+fn state(row: &str) -> Result<(Value, Verdict)> {
+    let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+    let [kind, conditions, change, flux, argo, message] = cells[..] else {
+        bail!("not six cells: {row}");
     };
-    let weeds = |conditions, change, verdict| State {
-        kind: "WeedPolicy",
-        ..policy(conditions, change, verdict)
+    let conditions = conditions.split_whitespace().map(|condition| {
+        let (kind, rest) = condition.split_once('=')?;
+        let (status, reason) = rest.split_once(':')?;
+        Some(json!({
+            "type": kind, "status": status, "reason": reason, "message": reason,
+            "observedGeneration": 2, "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }))
+    });
+    let conditions: Option<Vec<Value>> = conditions.collect();
+    let mut object = json!({
+        "apiVersion": "dependency-watchdog.gardener.cloud/v1alpha1",
+        "kind": kind,
+        "metadata": {"name": "tried", "generation": 2},
+        "spec": {},
+        "status": {"observedGeneration": 2, "conditions": conditions.context("no condition")?},
+    });
+    let change = match change {
+        "" => json!({}),
+        "unseen" => json!({"status": {"observedGeneration": -1}}),
+        "old" => json!({"status": {"observedGeneration": 1}}),
+        "unobserved" => json!({"status": {"observedGeneration": null}}),
+        "suspended" => json!({"spec": {"suspend": true}}),
+        "deleted" => json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+        other => bail!("what is {other}?"),
     };
-    let health = |conditions, verdict| State {
-        kind: "ClusterHealth",
-        ..policy(
-            conditions,
-            json!({"status": {"observedGeneration": null}}),
-            verdict,
-        )
-    };
-    let none = || json!({});
-    let unseen = || json!({"status": {"observedGeneration": -1}});
-    let old = || json!({"status": {"observedGeneration": 1}});
-    let suspended = || json!({"spec": {"suspend": true}});
-    let deleted = || json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
-    let yet = "dependency-watchdog has yet to look at it";
-    vec![
-        policy(&[], unseen(), ["InProgress", "Progressing", yet]),
-        policy(
-            &[("Ready", "True", "Probing")],
-            old(),
-            ["InProgress", "Progressing", yet],
-        ),
-        policy(
-            &[
-                ("Ready", "False", "Reconciling"),
-                ("Reconciling", "True", "FirstProbes"),
-            ],
-            none(),
-            ["InProgress", "Progressing", "FirstProbes"],
-        ),
-        policy(
-            &[
-                ("Ready", "True", "Probing"),
-                ("Protecting", "False", "NoOutage"),
-                ("Degraded", "False", "AsExpected"),
-                ("Conflicted", "False", "NoConflict"),
-            ],
-            none(),
-            ["Current", "Healthy", "Probing"],
-        ),
-        policy(
-            &[
-                ("Ready", "True", "Probing"),
-                ("Protecting", "True", "Outage"),
-                ("Degraded", "True", "Undetermined"),
-                ("WidespreadOutage", "True", "SilentAtOnce"),
-            ],
-            none(),
-            [
-                "Current",
-                "Healthy",
-                "Probing; SilentAtOnce; Outage; Undetermined",
-            ],
-        ),
-        policy(
-            &[
-                ("Ready", "True", "Probing"),
-                ("Conflicted", "True", "Outranked"),
-            ],
-            none(),
-            ["Current", "Healthy", "Probing"],
-        ),
-        policy(
-            &[("Ready", "True", "Suspended")],
-            suspended(),
-            ["Current", "Suspended", "Suspended"],
-        ),
-        policy(
-            &[
-                ("Ready", "True", "DryRun"),
-                ("Degraded", "True", "NotRestored"),
-            ],
-            none(),
-            ["Current", "Healthy", "DryRun; NotRestored"],
-        ),
-        policy(
-            &[
-                ("Ready", "False", "NothingJudged"),
-                ("Degraded", "True", "Undetermined"),
-            ],
-            none(),
-            ["InProgress", "Degraded", "NothingJudged"],
-        ),
-        policy(
-            &[
-                ("Ready", "False", "Invalid"),
-                ("Stalled", "True", "Invalid"),
-            ],
-            none(),
-            ["Failed", "Degraded", "Invalid"],
-        ),
-        policy(
-            &[
-                ("Ready", "False", "Deleting"),
-                ("Reconciling", "True", "LettingGo"),
-            ],
-            deleted(),
-            ["Terminating", "Progressing", "Deleting"],
-        ),
-        policy(
-            &[],
-            deleted(),
-            ["Terminating", "Progressing", "it is being deleted"],
-        ),
-        // What is wrong comes before what is wanted.
-        policy(
-            &[
-                ("Ready", "False", "Invalid"),
-                ("Stalled", "True", "Invalid"),
-            ],
-            suspended(),
-            ["Failed", "Degraded", "Invalid"],
-        ),
-        weeds(&[], unseen(), ["InProgress", "Progressing", yet]),
-        weeds(
-            &[
-                ("Ready", "True", "Watching"),
-                ("Weeding", "True", "Recovery"),
-                ("Degraded", "True", "DeletionRefused"),
-            ],
-            none(),
-            ["Current", "Healthy", "Watching; Recovery; DeletionRefused"],
-        ),
-        weeds(
-            &[
-                ("Ready", "True", "Suspended"),
-                ("Weeding", "False", "Suspended"),
-            ],
-            suspended(),
-            ["Current", "Suspended", "Suspended"],
-        ),
-        weeds(
-            &[
-                ("Ready", "False", "Invalid"),
-                ("Stalled", "True", "Invalid"),
-            ],
-            none(),
-            ["Failed", "Degraded", "Invalid"],
-        ),
-        health(&[], ["Current", "Progressing", "it is not probed yet"]),
-        health(
-            &[("Ready", "False", "Pending")],
-            ["InProgress", "Progressing", "it is not probed yet"],
-        ),
-        health(
-            &[
-                ("Ready", "True", "Healthy"),
-                ("Protecting", "False", "NotProtected"),
-            ],
-            ["Current", "Healthy", "Healthy"],
-        ),
-        health(
-            &[
-                ("Ready", "True", "Outage"),
-                ("Protecting", "True", "Protected"),
-            ],
-            ["Current", "Progressing", "Protected"],
-        ),
-        health(
-            &[
-                ("Ready", "True", "Outage"),
-                ("Protecting", "True", "Protected"),
-                ("ProtectedTooLong", "True", "ProtectedTooLong"),
-            ],
-            ["Current", "Degraded", "ProtectedTooLong"],
-        ),
-        health(
-            &[
-                ("Ready", "True", "Hibernated"),
-                ("Degraded", "True", "ProtectedUnprobed"),
-            ],
-            ["Current", "Degraded", "ProtectedUnprobed"],
-        ),
-        health(
-            &[
-                ("Ready", "False", "Timeout"),
-                ("Degraded", "True", "Timeout"),
-            ],
-            ["InProgress", "Degraded", "Timeout"],
-        ),
-    ]
+    json_patch::merge(&mut object, &change);
+    let [flux, argo, message] = [flux, argo, message].map(str::to_owned);
+    Ok((
+        object,
+        Verdict {
+            flux,
+            argo,
+            message,
+        },
+    ))
 }
 
 async fn e2e_gitops_tools_see_every_state_as_documented(_: Env) -> Result<()> {
-    let states = states();
-    let objects: Vec<Value> = states
-        .iter()
-        .map(|state| {
-            let conditions = state.conditions.iter().map(|(kind, status, reason)| {
-                json!({"type": kind, "status": status, "reason": reason, "message": reason,
-                    "observedGeneration": 2, "lastTransitionTime": "2026-01-01T00:00:00Z"})
-            });
-            let mut object = json!({
-                "apiVersion": "dependency-watchdog.gardener.cloud/v1alpha1",
-                "kind": state.kind,
-                "metadata": {"name": "tried", "generation": 2},
-                "spec": {},
-                "status": {"observedGeneration": 2, "conditions": conditions.collect::<Vec<_>>()},
-            });
-            json_patch::merge(&mut object, &state.change);
-            object
-        })
-        .collect();
-    for ((state, object), found) in states
-        .iter()
-        .zip(&objects)
-        .zip(verdicts(SCRIPTS, &objects).await?)
-    {
-        let wanted = Verdict {
-            flux: state.flux.to_owned(),
-            argo: state.argo.to_owned(),
-            message: state.says.to_owned(),
-        };
+    let states: Result<Vec<_>> = STATES.trim().lines().map(state).collect();
+    let (objects, wanted): (Vec<Value>, Vec<Verdict>) = states?.into_iter().unzip();
+    let found = verdicts(SCRIPTS, &objects).await?;
+    for ((object, wanted), found) in objects.iter().zip(wanted).zip(found) {
         ensure!(found == wanted, "{object}: {found:?}, not {wanted:?}");
     }
     Ok(())
