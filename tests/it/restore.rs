@@ -227,7 +227,7 @@ async fn an_unreadable_record_stops_its_own_cluster_alone() {
     let view = look(&restorer(&seed), &Scope::All).await;
     insta::assert_snapshot!(view.plans[0].table());
     let (_, ended) = restore(&restorer(&seed), &Scope::All).await;
-    insta::assert_snapshot!(left(&ended).join("\n"));
+    assert!(left(&ended)[1].contains(r#"is "two", not"#), "{ended:?}");
     assert_back(&seed, "b");
     let kcm = seed.get("deployments", "a", "kcm").unwrap();
     assert_eq!(kcm["spec"]["replicas"], 0);
