@@ -236,7 +236,7 @@ async fn fields_are_selected_by(desk: &Desk<'_>) -> Result<()> {
         let get = ["get", "clusterhealths", "-o", "name", "--field-selector"];
         let get = [&get[..], &[selector]].concat();
         let listed = desk.seed.kubectl().run(&get).await?;
-        ensure!(!listed.is_empty() == is_selected, "{selector}: {listed}");
+        ensure!(listed.is_empty() != is_selected, "{selector}: {listed}");
     }
     Ok(())
 }
