@@ -110,7 +110,7 @@ fn full_pages() -> Client {
         });
         Ok::<_, std::convert::Infallible>(Response::new(Body::from(list.to_string().into_bytes())))
     });
-    Wire::over(move || service.clone(), &RequestMetrics::default()).client(Access::Reads)
+    Wire::over(move || service, &RequestMetrics::default()).client(Access::Reads)
 }
 
 #[tokio::test]
