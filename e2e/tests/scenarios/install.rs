@@ -36,7 +36,8 @@ pub(super) const WEEDER: &str = "dwd-weeder";
 const OURS: &str = "app.kubernetes.io/name=dependency-watchdog";
 /// The kinds that are installed.
 const KINDS: &str = "clusterrolebindings,clusterroles,customresourcedefinitions,deployments,\
-    flowschemas,networkpolicies,poddisruptionbudgets,priorityclasses,rolebindings,roles,serviceaccounts,services";
+    flowschemas,networkpolicies,poddisruptionbudgets,priorityclasses,rolebindings,roles,serviceaccounts,services,\
+    validatingadmissionpolicies,validatingadmissionpolicybindings";
 
 pub(crate) fn all() -> Vec<Scenario> {
     let mut all = super::scenarios![
@@ -119,7 +120,7 @@ async fn e2e_what_is_installed_as_documented_protects_and_is_uninstalled(env: En
     seed.kubectl()
         .apply("manifests/examples/replicas-only")
         .await?;
-    no_code_can_be_run(&seed, &shoot).await?;
+    replicas_are_all_that_changes(&seed, &shoot).await?;
     shoot.cut_all();
     shoot.is_protected(Protection::Active).await?;
     are(&shoot, COUNTS.map(taken)).await?;
@@ -243,24 +244,34 @@ async fn leads(seed: &Seed, deployment: &str) -> Result<()> {
 }
 
 /// Waits until the API server refuses the operator's user another image, though it may scale.
-async fn no_code_can_be_run(seed: &Seed, shoot: &Shoot) -> Result<()> {
+/// Whatever would have more changed than replicas is refused.
+async fn replicas_are_all_that_changes(seed: &Seed, shoot: &Shoot) -> Result<()> {
     let client = seed.operator_kubeconfig()?.client().await?;
     let deployments: Api<Deployment> = Api::namespaced(client, shoot.namespace());
-    let containers = json!([{"name": KCM, "image": "another"}]);
-    let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
-    wait::until("another image to be refused", async || {
-        let params = PatchParams {
-            dry_run: true,
-            ..PatchParams::default()
-        };
-        let answer = deployments
-            .patch(KCM, &params, &Patch::Strategic(&patch))
-            .await;
-        let refused = matches!(&answer, Err(kube::Error::Api(status))
-            if status.message.contains("dependency-watchdog-replicas-only"));
-        seen(refused, format!("{answer:?}"))
-    })
-    .await
+    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "gone"});
+    for patch in [
+        json!({"spec": {"template": {"spec": {"containers": [{"name": KCM, "image": "another"}]}}}}),
+        json!({"spec": {"paused": true}}),
+        json!({"metadata": {"ownerReferences": [owner]}}),
+        json!({"metadata": {"finalizers": ["example.com/held"]}}),
+        json!({"metadata": {"labels": {"app": "another"}}}),
+        json!({"metadata": {"annotations": {"resources.gardener.cloud/ignore": "true"}}}),
+    ] {
+        wait::until("another change to be refused", async || {
+            let params = PatchParams {
+                dry_run: true,
+                ..PatchParams::default()
+            };
+            let answer = deployments
+                .patch(KCM, &params, &Patch::Strategic(&patch))
+                .await;
+            let refused = matches!(&answer, Err(kube::Error::Api(status))
+                if status.message.contains("dependency-watchdog-replicas-only"));
+            seen(refused, format!("{patch}: {answer:?}"))
+        })
+        .await?;
+    }
+    Ok(())
 }
 
 async fn is_being_deleted(seed: &Seed) -> Result<()> {

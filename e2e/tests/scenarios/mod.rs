@@ -15,6 +15,7 @@ mod failover;
 mod faults;
 mod files;
 mod garden;
+mod guardrails;
 mod hostile;
 mod install;
 mod kinds;
@@ -87,6 +88,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         failover::all(),
         faults::all(),
         files::all(),
+        guardrails::all(),
         hostile::all(),
         install::all(),
         kinds::all(),

@@ -1,0 +1,268 @@
+//! What who writes a policy must be allowed to do himself: each row of the table in docs/security.md.
+
+use super::Scenario;
+use anyhow::{Context as _, Result, ensure};
+use dependency_watchdog_e2e::{
+    Env, Seed,
+    wait::{self, seen},
+};
+use serde_json::{Value, json};
+use std::fs;
+
+const GUIDE: &str = include_str!("../../../docs/security.md");
+const OTHER_DEPENDENTS: &str =
+    include_str!("../../../manifests/examples/other-dependents/rbac.yaml");
+
+pub(crate) fn all() -> Vec<Scenario> {
+    super::scenarios![e2e_who_writes_a_policy_must_be_allowed_what_it_does: 0]
+}
+
+/// Somebody who may write policies, and what else.
+struct Author {
+    name: &'static str,
+    /// Arguments for kubectl.
+    identity: &'static [&'static str],
+}
+
+const AUTHORS: [Author; 3] = [
+    Author {
+        name: "writes policies only",
+        identity: &["--as=guardrails-author"],
+    },
+    Author {
+        name: "syncs from Git, with all rights",
+        identity: &["--as=system:serviceaccount:flux-system:policies"],
+    },
+    Author {
+        name: "administrator",
+        identity: &["--as=guardrails-administrator", "--as-group=system:masters"],
+    },
+];
+
+/// The rights of the first two. The second has the role of the example as well.
+fn rights() -> [Value; 6] {
+    let ours = "dependency-watchdog.gardener.cloud";
+    let role = |name: &str, rules: Value| {
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": name}, "rules": rules})
+    };
+    let binding = |name: &str, role: &str, subject: Value| {
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "metadata": {"name": name}, "subjects": [subject],
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}})
+    };
+    let author = json!({"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "guardrails-author"});
+    let account = json!({"kind": "ServiceAccount", "namespace": "flux-system", "name": "policies"});
+    let write = ["get", "create", "patch", "update"];
+    [
+        role(
+            "guardrails-write",
+            json!([
+                {"apiGroups": [ours], "resources": ["probepolicies", "weedpolicies"], "verbs": write},
+            ]),
+        ),
+        role(
+            "guardrails-act",
+            json!([
+                {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create"]},
+                {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]},
+            ]),
+        ),
+        binding("guardrails-author-writes", "guardrails-write", author),
+        binding(
+            "guardrails-account-writes",
+            "guardrails-write",
+            account.clone(),
+        ),
+        binding("guardrails-account-acts", "guardrails-act", account.clone()),
+        binding(
+            "guardrails-account-uses",
+            "dependency-watchdog-other-dependents",
+            account,
+        ),
+    ]
+}
+
+/// A policy for no cluster: with the first dependent, or also with a foreign one and a check that runs a command.
+fn probe_policy(name: &str, foreign: bool, command: bool) -> Value {
+    let mut dependents = vec![json!({
+        "ref": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "kube-controller-manager"},
+    })];
+    if foreign {
+        dependents.push(etcd("1m"));
+    }
+    let mut spec = json!({
+        "mode": "DryRun",
+        "kubeConfigSecretName": "shoot-access-dependency-watchdog-probe",
+        "kcmNodeMonitorGraceDuration": "40s",
+        "clusterSelector": {"matchLabels": {"scenario": "guardrails"}},
+        "dependentResourceInfos": dependents,
+    });
+    if command {
+        spec["checks"] = json!([etcdctl("health")]);
+    }
+    json!({"apiVersion": "dependency-watchdog.gardener.cloud/v1alpha1", "kind": "ProbePolicy",
+        "metadata": {"name": name}, "spec": spec})
+}
+
+fn etcd(timeout: &str) -> Value {
+    json!({"ref": {"apiVersion": "druid.gardener.cloud/v1alpha1", "kind": "Etcd", "name": "etcd-main"},
+        "scaleUp": {"timeout": timeout}})
+}
+
+fn etcdctl(subcommand: &str) -> Value {
+    json!({"name": "etcd", "exec": {"podSelector": {"matchLabels": {"app": "etcd"}},
+        "command": ["etcdctl", "endpoint", subcommand]}})
+}
+
+fn weed_policy(name: &str) -> Value {
+    json!({"apiVersion": "dependency-watchdog.gardener.cloud/v1alpha1", "kind": "WeedPolicy",
+        "metadata": {"name": name}, "spec": {"mode": "DryRun",
+            "namespaceSelector": {"matchLabels": {"scenario": "guardrails"}},
+            "servicesAndDependantSelectors": {"etcd-main-client": {"podSelectors": [
+                {"matchLabels": {"app": "kube-apiserver"}}]}}}})
+}
+
+/// What somebody asks for.
+enum Ask {
+    Create(Value),
+    /// To merge this into an object that an administrator has made.
+    Change(&'static str, Value),
+}
+
+/// Each row of the guide's table: what is asked for, and whether each author may.
+fn rows() -> [(&'static str, Ask, [bool; 3]); 11] {
+    let spec = |change: Value| json!({"spec": change});
+    let checks = |check: Value| Ask::Change("probepol/guarded", spec(json!({"checks": [check]})));
+    let dependents = |etcd: Value| {
+        let mut dependents =
+            probe_policy("", false, false)["spec"]["dependentResourceInfos"].take();
+        if let Some(list) = dependents.as_array_mut() {
+            list.push(etcd);
+        }
+        Ask::Change(
+            "probepol/guarded",
+            spec(json!({"dependentResourceInfos": dependents})),
+        )
+    };
+    let create = |foreign, command| Ask::Create(probe_policy("new", foreign, command));
+    let (all, guarded) = ([true; 3], [false, true, true]);
+    [
+        (
+            "a ProbePolicy of the three Deployments",
+            create(false, false),
+            all,
+        ),
+        (
+            "one with a check that runs a command",
+            create(false, true),
+            guarded,
+        ),
+        ("one with another dependent", create(true, false), guarded),
+        (
+            "another interval, with such a check and such a dependent",
+            Ask::Change("probepol/guarded", spec(json!({"probeInterval": "20s"}))),
+            all,
+        ),
+        (
+            "another command of that check",
+            checks(etcdctl("status")),
+            guarded,
+        ),
+        (
+            "another timeout of that dependent",
+            dependents(etcd("2m")),
+            guarded,
+        ),
+        (
+            "both taken out",
+            Ask::Change("probepol/guarded", probe_policy("guarded", false, false)),
+            all,
+        ),
+        (
+            "a finalizer",
+            Ask::Change(
+                "probepol/guarded",
+                json!({"metadata": {"finalizers": ["example.com/held"]}}),
+            ),
+            all,
+        ),
+        ("a WeedPolicy", Ask::Create(weed_policy("new")), guarded),
+        (
+            "another duration of a WeedPolicy",
+            Ask::Change("weedpol/guarded", spec(json!({"watchDuration": "3m"}))),
+            guarded,
+        ),
+        (
+            "a label of a WeedPolicy",
+            Ask::Change(
+                "weedpol/guarded",
+                json!({"metadata": {"labels": {"team": "one"}}}),
+            ),
+            all,
+        ),
+    ]
+}
+
+async fn e2e_who_writes_a_policy_must_be_allowed_what_it_does(env: Env) -> Result<()> {
+    let seed = env.seed().await?;
+    let role = OTHER_DEPENDENTS.split("---").last().context("no role")?;
+    seed.apply(role).await?;
+    let objects = [probe_policy("guarded", true, true), weed_policy("guarded")];
+    let objects = rights().into_iter().chain(objects);
+    let objects: Vec<String> = objects.map(|it| it.to_string()).collect();
+    seed.apply(&objects.join("\n---\n")).await?;
+    // An API server takes a while to hear of roles.
+    for author in &AUTHORS[..2] {
+        wait::until("the authors to have their rights", async || {
+            let answer = answer(&seed, author, &rows()[0].1).await?;
+            seen(answer.is_none(), format!("{answer:?}"))
+        })
+        .await?;
+    }
+
+    let mut table = String::new();
+    for (what, ask, allowed) in rows() {
+        table += &format!("| {what} |");
+        for (author, allowed) in AUTHORS.iter().zip(allowed) {
+            let refusal = answer(&seed, author, &ask).await?;
+            ensure!(
+                refusal.is_none() == allowed,
+                "{what}, by who {}: {refusal:?}",
+                author.name
+            );
+            if let Some(refusal) = refusal {
+                ensure!(refusal.contains("must be allowed to"), "{what}: {refusal}");
+            }
+            table += if allowed { " yes |" } else { " no |" };
+        }
+        table += "\n";
+    }
+    ensure!(
+        GUIDE.contains(&table),
+        "docs/security.md does not have this table:\n{table}"
+    );
+    Ok(())
+}
+
+/// Asks the API server to do so, and to change nothing. Returns its refusal, if it refuses.
+async fn answer(seed: &Seed, author: &Author, ask: &Ask) -> Result<Option<String>> {
+    let file = tempfile::NamedTempFile::new()?;
+    let path = file.path().display().to_string();
+    let patch;
+    let request = match ask {
+        Ask::Create(object) => {
+            fs::write(file.path(), object.to_string())?;
+            vec!["create", "-f", &path]
+        }
+        Ask::Change(object, change) => {
+            patch = change.to_string();
+            vec!["patch", object, "--type=merge", "-p", &patch]
+        }
+    };
+    let output = seed
+        .kubectl()
+        .try_run(&[author.identity, &["--dry-run=server"], &request].concat())
+        .await?;
+    Ok((!output.success).then_some(output.stderr))
+}
