@@ -3,7 +3,7 @@
 use super::Scenario;
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog_e2e::{
-    Env, Seed,
+    Env, PROBER, Seed,
     wait::{self, seen},
 };
 use serde_json::{Value, json};
@@ -238,6 +238,15 @@ async fn e2e_who_writes_a_policy_must_be_allowed_what_it_does(env: Env) -> Resul
         }
         table += "\n";
     }
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"namespace": "garden", "name": "another-leader-election"}});
+    let prober = Author {
+        name: PROBER.name,
+        identity: &["--as=system:serviceaccount:garden:dwd-prober"],
+    };
+    let refusal = answer(&seed, &prober, &Ask::Create(lease)).await?;
+    let refusal = refusal.context("the prober may create any Lease")?;
+    ensure!(refusal.contains("dependency-watchdog-leases"), "{refusal}");
     ensure!(
         GUIDE.contains(&table),
         "docs/security.md does not have this table:\n{table}"
