@@ -82,23 +82,35 @@ struct Seen {
     providers: Vec<CheckStatus>,
 }
 
+/// How a loop begins.
+#[derive(Clone, Copy)]
+pub(super) struct Beginning {
+    /// The cluster was there before the operator.
+    pub(super) is_start: bool,
+    /// One of its dependents was marked then.
+    pub(super) is_marked: bool,
+}
+
 impl ClusterLoop {
     /// The loop of this cluster. `presence` says what the index knows of it, `known` is what an earlier run
-    /// has left in its ClusterHealth, `reading` goes on from what a replica has observed that did not lead
-    /// yet, and `from_the_start` is set if the cluster was there before the operator.
+    /// has left in its ClusterHealth, and `reading` goes on from what a replica has observed that did not lead
+    /// yet.
     pub(super) fn new(
         name: Arc<str>,
         shared: LoopContext,
         presence: watch::Receiver<ClusterObject>,
         known: Option<&ClusterHealthStatus>,
         reading: Option<Reading>,
-        from_the_start: bool,
+        beginning: Beginning,
     ) -> Self {
         let is = presence.borrow().clone();
-        let flags = (shared.scaler.is_dry_run(), from_the_start);
+        let flags = (shared.scaler.is_dry_run(), beginning.is_start);
         let mut machine = ClusterMachine::recall(known, is, flags, Now::read());
-        if from_the_start || known.is_some() {
+        if beginning.is_start || known.is_some() {
             machine.distrust();
+        }
+        if beginning.is_marked {
+            machine.expect_marks();
         }
         let (scaler, turns) = (&shared.scaler, &shared.turns);
         let confirm = shared.confirm.clone();

@@ -16,7 +16,7 @@ use super::{
     cluster::LoopContext,
     instruments::Instruments,
     protector::SharedTurns,
-    recall,
+    recall::{self, Known},
     report::{PolicyReport, Reporter},
     rights::{AllNeeds, Needs, Reviewer},
     scale::Scaler,
@@ -56,8 +56,9 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
     let (seed, instruments) = (prober.seed, prober.instruments);
     let healths = &instruments.common.watches;
     let healths = healths.begin("ClusterHealths", "watch-clusterhealths");
+    let acting = prober.scale.urgent();
     let recall = async |policies: WatchState| {
-        let known = recall::known(&seed, &policies, &healths);
+        let known = recall::known(&seed, &acting, &policies, &healths);
         stop.run_until_cancelled(known).await
     };
     let (known, observed) = match standby {
@@ -73,7 +74,11 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
             (known, observed)
         }
     };
-    let Some((clusters, statuses)) = known else {
+    let Some(Known {
+        statuses: (clusters, statuses),
+        marked,
+    }) = known
+    else {
         return;
     };
     let (mut recalled, mut policies) = (BTreeMap::new(), BTreeMap::new());
@@ -125,7 +130,7 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
     selection.index.recall(policies);
     let fleet = Fleet {
         selection,
-        loops: Loops::new(seed, shared, recalled, observed.readings),
+        loops: Loops::new(seed, shared, (recalled, marked), observed.readings),
         confirmations,
         reporter,
         needs,

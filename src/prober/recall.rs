@@ -1,19 +1,19 @@
-//! Reads the statuses that an earlier run has left: which dependents are owed, and since when each condition
-//! holds.
+//! Reads what an earlier run has left: in statuses which dependents are owed, and since when each condition
+//! holds; and the marks on dependents, of which a status may not tell.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt};
 use kube::{
-    ResourceExt as _,
-    api::{DynamicObject, ListParams},
+    Api, ResourceExt as _,
+    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams},
     runtime::watcher,
 };
 use tokio::time::sleep;
 
-use super::report::Left;
+use super::{plan::MARK, report::Left};
 use crate::{
-    api::{ClusterHealth, ClusterHealthSpec, ClusterHealthStatus, ProbePolicy},
+    api::{ClusterHealth, ClusterHealthSpec, ClusterHealthStatus, DependentRef, ProbePolicy},
     runtime::{
         salvage,
         seed::Seed,
@@ -24,20 +24,76 @@ use crate::{
 /// Judgement: the pause after a failed read.
 const AGAIN: Duration = Duration::from_secs(10);
 
+/// What was left.
+pub(super) struct Known {
+    /// The statuses.
+    pub(super) statuses: Left,
+    /// The namespaces in which a dependent of a policy is marked. What is owed there is urgent before it was
+    /// read: Gardener's dependency-watchdog leaves marks and no status.
+    pub(super) marked: BTreeSet<Arc<str>>,
+}
+
 /// Lists the statuses, however long it takes. A status that cannot be read does not prevent the
 /// start: the marks on the dependents show what is owed.
-pub(super) async fn known(seed: &Seed, policies: &WatchState, healths: &WatchState) -> Left {
+pub(super) async fn known(
+    seed: &Seed,
+    acting: &Seed,
+    policies: &WatchState,
+    healths: &WatchState,
+) -> Known {
     let stream = watcher(seed.objects::<ClusterHealth>(), watcher::Config::default());
     let clusters = listed(stream, healths).await;
     // The spec of a policy may be invalid, but its status is what this operator has written.
     let stream = watcher(seed.objects::<ProbePolicy>(), watcher::Config::default());
     let policies = listed(stream, policies).await;
+    let marked = marked(acting, &policies).await;
     let policies = policies.into_iter().filter_map(|policy| {
         let (status, _) = salvage::readable(policy.data.get("status")?)?;
         Some((policy.metadata.name?.into(), status))
     });
     let clusters = clusters.into_iter().map(health);
-    (clusters.collect(), policies.collect())
+    Known {
+        statuses: (clusters.collect(), policies.collect()),
+        marked,
+    }
+}
+
+/// Lists the metadata of each dependent of these policies, over all namespaces at once. Dependents of other kinds than
+/// those of `apps/v1`, and those that cannot be listed, are found when they are read.
+async fn marked(seed: &Seed, policies: &[DynamicObject]) -> BTreeSet<Arc<str>> {
+    let dependents = policies.iter().filter_map(|policy| {
+        let dependents = policy.data.pointer("/spec/dependentResourceInfos")?;
+        dependents.as_array()
+    });
+    let references = dependents.flatten().filter_map(|dependent| {
+        let reference = serde_json::from_value(dependent.get("ref")?.clone());
+        reference.ok().filter(is_listed)
+    });
+    let mut marked = BTreeSet::new();
+    for reference in references.collect::<BTreeSet<_>>() {
+        let kind = GroupVersionKind::gvk("apps", "v1", &reference.kind);
+        let kind = ApiResource::from_gvk(&kind);
+        let api: Api<DynamicObject> = Api::all_with(seed.client().clone(), &kind);
+        let named = ListParams::default().fields(&format!("metadata.name={}", reference.name));
+        match seed.call_at_turn(api.list_metadata(&named)).await {
+            Ok(found) => {
+                let all = found.items.into_iter().map(|it| it.metadata);
+                let all = all.filter(|it| it.annotations.iter().any(|it| it.contains_key(MARK)));
+                marked.extend(all.filter_map(|it| it.namespace.map(Arc::from)));
+            }
+            Err(error) => tracing::warn!(
+                dependent = %reference,
+                %error,
+                "its marks could not be listed: what is owed is found when each cluster's is read"
+            ),
+        }
+    }
+    marked
+}
+
+fn is_listed(reference: &DependentRef) -> bool {
+    let kinds = ["Deployment", "ReplicaSet", "StatefulSet"];
+    reference.api_version == "apps/v1" && kinds.contains(&&*reference.kind)
 }
 
 /// A ClusterHealth, as far as it can be read.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fake::{
     farm::{Answer, Death, Read, namespace, node_name},
     fault::{Fate, Rule},
-    oracle::IGNORE,
+    oracle::{IGNORE, MARK, RECORD},
     store::{Call, Key, Verb},
 };
 use serde_json::{Value, json};
@@ -362,6 +362,38 @@ fn connections_that_are_dead_cost_one_request() {
         let begun = Instant::now();
         world.until(3 * MINUTE, is_told).await.unwrap();
         assert!(begun.elapsed() < MINUTE / 3, "{:?}", begun.elapsed());
+    });
+}
+
+#[test]
+fn a_mark_alone_is_a_debt_that_a_start_pays_first() {
+    in_virtual_time(async {
+        let clusters = 1_000;
+        let world = World::new(clusters, 2, LEASE);
+        let marked = || (0..clusters).step_by(100);
+        for cluster in marked() {
+            for (name, replicas) in REPLICAS {
+                world.edit("deployments", &namespace(cluster), name, |it| {
+                    it["spec"]["replicas"] = json!(0);
+                    it["metadata"]["annotations"] =
+                        json!({MARK: "true", RECORD: replicas.to_string()});
+                });
+            }
+        }
+        world.put_policy(&json!({"mode": "Enforce"}));
+        world.start(Role::Prober, Election::None);
+        let are_restored = || {
+            let kcm = |cluster| world.get("deployments", &namespace(cluster), REPLICAS[0].0);
+            let left = marked().filter(|it| kcm(*it)["spec"]["replicas"] == 0);
+            match left.count() {
+                0 => Ok(()),
+                left => Err(format!("{left} are at zero")),
+            }
+        };
+        world
+            .until(Duration::from_secs(30), are_restored)
+            .await
+            .unwrap();
     });
 }
 

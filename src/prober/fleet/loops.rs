@@ -1,7 +1,11 @@
 //! The loops of all clusters: each is started, given its presence, and started again after a
 //! defect.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::{
     sync::watch,
@@ -14,7 +18,7 @@ use crate::{
     api::ClusterHealthStatus,
     cluster::{Assignment, Index, PolicyHold},
     prober::{
-        cluster::{ClusterLoop, LoopContext, Reading},
+        cluster::{Beginning, ClusterLoop, LoopContext, Reading},
         recall,
         report::Reporter,
         treatment::ClusterObject,
@@ -33,6 +37,8 @@ pub(super) struct Loops {
     shared: LoopContext,
     /// The ClusterHealths that an earlier run has left, until their clusters are assigned.
     recalled: BTreeMap<Arc<str>, Record>,
+    /// The clusters with a mark that was there at the start.
+    marked: BTreeSet<Arc<str>>,
     /// What was observed before this replica led, until then as well.
     readings: BTreeMap<Arc<str>, Reading>,
     running: BTreeMap<Arc<str>, Loop>,
@@ -81,13 +87,14 @@ impl Loops {
     pub(super) fn new(
         seed: Seed,
         shared: LoopContext,
-        recalled: BTreeMap<Arc<str>, Record>,
+        (recalled, marked): (BTreeMap<Arc<str>, Record>, BTreeSet<Arc<str>>),
         readings: BTreeMap<Arc<str>, Reading>,
     ) -> Self {
         Self {
             seed,
             shared,
             recalled,
+            marked,
             readings,
             running: BTreeMap::new(),
             restarts: BTreeMap::new(),
@@ -158,8 +165,11 @@ impl Loops {
         let (sender, receiver) = watch::channel(presence);
         let (name_of, shared) = (name.clone(), self.shared.clone());
         let (seed, stop) = (self.seed.clone(), self.stop.clone());
-        let from_the_start = !self.started;
         let reading = self.readings.remove(name);
+        let beginning = Beginning {
+            is_start: !self.started,
+            is_marked: self.marked.remove(name),
+        };
         let task = self.tasks.spawn(async move {
             let known = match known {
                 Some(known) => known,
@@ -172,7 +182,7 @@ impl Loops {
                 }
             };
             let known = known.as_deref();
-            let probe = ClusterLoop::new(name_of, shared, receiver, known, reading, from_the_start);
+            let probe = ClusterLoop::new(name_of, shared, receiver, known, reading, beginning);
             // A future is as large as all that it ever holds, for as long as it lives: hence the
             // boxes, here and in the loop.
             Box::new(probe).run(stop).await;

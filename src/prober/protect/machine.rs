@@ -153,6 +153,11 @@ impl ClusterMachine {
         self.flows.debts.distrust();
     }
 
+    /// A dependent was marked when the process began, so something may be owed of which no status tells.
+    pub fn expect_marks(&mut self) {
+        self.flows.expects_marks = true;
+    }
+
     /// Processes an input, and returns the effects to carry out.
     #[must_use]
     pub fn step(&mut self, input: Input<'_>, now: Now) -> Vec<Effect> {

@@ -55,6 +55,8 @@ pub(super) struct Flows {
     protection: Protection,
     /// `Active` may only mean that marks were found or recalled: not all may be down.
     is_found: bool,
+    /// A mark was there when the process began. It counts until all dependents have been read.
+    pub(super) expects_marks: bool,
     /// Until when the dependents, seen as a healthy cluster wants them, need no new read.
     restored: Option<Instant>,
     marks: Marks,
@@ -114,9 +116,13 @@ impl Flows {
                 let refused = matches!(self.look_again, Some((Aim::Protect, Ending::Refused, _)));
                 !self.is_complete() && !refused
             }
-            Aim::Restore | Aim::Release => self.debts.owes(),
-            Aim::Look => false,
+            Aim::Restore | Aim::Release => self.debts.owes() || self.expects_debts(),
+            Aim::Look => self.expects_debts(),
         }
+    }
+
+    fn expects_debts(&self) -> bool {
+        self.expects_marks && !self.debts.is_looked_at()
     }
 
     /// Adopts the dependents of a policy; none if no policy asks for any. Knowledge about another list does
