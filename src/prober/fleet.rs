@@ -56,9 +56,8 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
     let (seed, instruments) = (prober.seed, prober.instruments);
     let healths = &instruments.common.watches;
     let healths = healths.begin("ClusterHealths", "watch-clusterhealths");
-    let acting = prober.scale.urgent();
     let recall = async |policies: WatchState| {
-        let known = recall::known(&seed, &acting, &policies, &healths);
+        let known = recall::known(&seed, &policies, &healths);
         stop.run_until_cancelled(known).await
     };
     let (known, observed) = match standby {

@@ -35,18 +35,13 @@ pub(super) struct Known {
 
 /// Lists the statuses, however long it takes. A status that cannot be read does not prevent the
 /// start: the marks on the dependents show what is owed.
-pub(super) async fn known(
-    seed: &Seed,
-    acting: &Seed,
-    policies: &WatchState,
-    healths: &WatchState,
-) -> Known {
+pub(super) async fn known(seed: &Seed, policies: &WatchState, healths: &WatchState) -> Known {
     let stream = watcher(seed.objects::<ClusterHealth>(), watcher::Config::default());
     let clusters = listed(stream, healths).await;
     // The spec of a policy may be invalid, but its status is what this operator has written.
     let stream = watcher(seed.objects::<ProbePolicy>(), watcher::Config::default());
     let policies = listed(stream, policies).await;
-    let marked = marked(acting, &policies).await;
+    let marked = marked(&seed.acting(), &policies).await;
     let policies = policies.into_iter().filter_map(|policy| {
         let (status, _) = salvage::readable(policy.data.get("status")?)?;
         Some((policy.metadata.name?.into(), status))

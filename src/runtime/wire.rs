@@ -11,6 +11,7 @@
 //! read of the same object, so it goes over connections that have just answered, or over new ones.
 
 use std::{
+    error::Error,
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -87,6 +88,23 @@ pub struct Silent;
      there, and delete objects that were made to no purpose"
 )]
 pub struct TooLarge;
+
+/// An answer that broke off, with its causes in words. It has no source: a watcher takes one that is an end of file
+/// for the end of a watch, and asks again without a pause.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BrokenOff(String);
+
+impl BrokenOff {
+    fn by(error: &(dyn Error + Send + Sync + 'static)) -> Self {
+        let (mut words, mut cause) = (error.to_string(), error.source());
+        while let Some(error) = cause {
+            words = format!("{words}: {error}");
+            cause = error.source();
+        }
+        Self(words)
+    }
+}
 
 type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 /// Sends requests over connections that are kept.
@@ -211,7 +229,7 @@ impl Wire {
         Ok(answer.map(|body| {
             Limited::new(body, most).map_err(|error| match error.is::<LengthLimitError>() {
                 true => TooLarge.into(),
-                false => error,
+                false => BrokenOff::by(&*error).into(),
             })
         }))
     }
