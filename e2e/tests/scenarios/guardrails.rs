@@ -83,26 +83,25 @@ fn rights() -> [Value; 6] {
     ]
 }
 
-/// A policy for no cluster: with the first dependent, or also with a foreign one and a check that runs a command.
-fn probe_policy(name: &str, foreign: bool, command: bool) -> Value {
-    let mut dependents = vec![json!({
+/// The first dependent, and others.
+fn dependents(others: &[Value]) -> Value {
+    let first = json!({
         "ref": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "kube-controller-manager"},
-    })];
-    if foreign {
-        dependents.push(etcd("1m"));
-    }
-    let mut spec = json!({
+    });
+    [&[first], others].concat().into()
+}
+
+/// A policy for no cluster, with these dependents beside the first and these checks.
+fn probe_policy(name: &str, others: &[Value], checks: &[Value]) -> Value {
+    json!({"apiVersion": "dependency-watchdog.gardener.cloud/v1alpha1", "kind": "ProbePolicy",
+    "metadata": {"name": name}, "spec": {
         "mode": "DryRun",
         "kubeConfigSecretName": "shoot-access-dependency-watchdog-probe",
         "kcmNodeMonitorGraceDuration": "40s",
         "clusterSelector": {"matchLabels": {"scenario": "guardrails"}},
-        "dependentResourceInfos": dependents,
-    });
-    if command {
-        spec["checks"] = json!([etcdctl("health")]);
-    }
-    json!({"apiVersion": "dependency-watchdog.gardener.cloud/v1alpha1", "kind": "ProbePolicy",
-        "metadata": {"name": name}, "spec": spec})
+        "dependentResourceInfos": dependents(others),
+        "checks": checks,
+    }})
 }
 
 fn etcd(timeout: &str) -> Value {
@@ -134,31 +133,25 @@ enum Ask {
 fn rows() -> [(&'static str, Ask, [bool; 3]); 11] {
     let spec = |change: Value| json!({"spec": change});
     let checks = |check: Value| Ask::Change("probepol/guarded", spec(json!({"checks": [check]})));
-    let dependents = |etcd: Value| {
-        let mut dependents =
-            probe_policy("", false, false)["spec"]["dependentResourceInfos"].take();
-        if let Some(list) = dependents.as_array_mut() {
-            list.push(etcd);
-        }
-        Ask::Change(
-            "probepol/guarded",
-            spec(json!({"dependentResourceInfos": dependents})),
-        )
-    };
-    let create = |foreign, command| Ask::Create(probe_policy("new", foreign, command));
+    let create = |others: &[_], checks: &[_]| Ask::Create(probe_policy("new", others, checks));
+    let (etcd_main, health) = ([etcd("1m")], [etcdctl("health")]);
     let (all, guarded) = ([true; 3], [false, true, true]);
     [
         (
             "a ProbePolicy of the three Deployments",
-            create(false, false),
+            create(&[], &[]),
             all,
         ),
         (
             "one with a check that runs a command",
-            create(false, true),
+            create(&[], &health),
             guarded,
         ),
-        ("one with another dependent", create(true, false), guarded),
+        (
+            "one with another dependent",
+            create(&etcd_main, &[]),
+            guarded,
+        ),
         (
             "another interval, with such a check and such a dependent",
             Ask::Change("probepol/guarded", spec(json!({"probeInterval": "20s"}))),
@@ -171,12 +164,15 @@ fn rows() -> [(&'static str, Ask, [bool; 3]); 11] {
         ),
         (
             "another timeout of that dependent",
-            dependents(etcd("2m")),
+            Ask::Change(
+                "probepol/guarded",
+                spec(json!({"dependentResourceInfos": dependents(&[etcd("2m")])})),
+            ),
             guarded,
         ),
         (
             "both taken out",
-            Ask::Change("probepol/guarded", probe_policy("guarded", false, false)),
+            Ask::Change("probepol/guarded", probe_policy("guarded", &[], &[])),
             all,
         ),
         (
@@ -208,7 +204,10 @@ async fn e2e_who_writes_a_policy_must_be_allowed_what_it_does(env: Env) -> Resul
     let seed = env.seed().await?;
     let role = OTHER_DEPENDENTS.split("---").last().context("no role")?;
     seed.apply(role).await?;
-    let objects = [probe_policy("guarded", true, true), weed_policy("guarded")];
+    let objects = [
+        probe_policy("guarded", &[etcd("1m")], &[etcdctl("health")]),
+        weed_policy("guarded"),
+    ];
     let objects = rights().into_iter().chain(objects);
     let objects: Vec<String> = objects.map(|it| it.to_string()).collect();
     seed.apply(&objects.join("\n---\n")).await?;
