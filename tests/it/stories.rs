@@ -355,11 +355,8 @@ fn a_mark_alone_is_a_debt_that_a_start_pays_first() {
         world.start(Role::Prober, Election::None);
         let are_restored = || {
             let found = |cluster| world.get("deployments", &namespace(cluster), kcm);
-            let left = marked().filter(|it| found(*it)["spec"]["replicas"] == 0);
-            match left.count() {
-                0 => Ok(()),
-                left => Err(format!("{left} are at zero")),
-            }
+            let mut left = marked().filter(|it| found(*it)["spec"]["replicas"] == 0);
+            left.next().map_or(Ok(()), |left| Err(left.to_string()))
         };
         world
             .until(Duration::from_secs(30), are_restored)
