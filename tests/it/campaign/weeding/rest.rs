@@ -81,7 +81,7 @@ impl Weeding {
         }
     }
 
-    /// Has all pods crash, and some services become ready, and be away again.
+    /// Has all pods crash, and some services become ready.
     pub(super) async fn drill(&mut self) -> Result<(), String> {
         let is_dry = self.random.u8(..4) == 0;
         let fate = [
@@ -123,15 +123,6 @@ impl Weeding {
                 return Err(format!("in a drill, {key:?} is deleted: {is_done}"));
             }
         }
-        // Those that crash once services are away again are not deleted, although the windows would last longer.
-        for place in 0..self.places {
-            for service in SERVICES {
-                self.set_ready(place, service, false);
-            }
-        }
-        self.pass(2 * SEEN).await;
-        self.pods.loop_now(&self.world, |_| true);
-        self.pass(2 * SEEN).await;
         Ok(())
     }
 
