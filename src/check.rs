@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::{
     api::{
-        ClusterHealthSpec, GROUP, MODE_MESSAGE, ProbePolicySpec, WeedPolicySpec, is_dns_subdomain,
+        self, ClusterHealthSpec, GROUP, MODE_MESSAGE, ProbePolicySpec, WeedPolicySpec,
+        is_dns_subdomain,
     },
     util::text::clean,
 };
@@ -100,8 +101,8 @@ pub fn problems(object: &Value) -> Option<Vec<String>> {
     let mut problems = match kind {
         // A typing error must not let a policy go unread.
         _ if version != wanted => vec![format!("apiVersion: must be {wanted}")],
-        "ProbePolicy" => strict(object, ProbePolicySpec::problems),
-        "WeedPolicy" => strict(object, WeedPolicySpec::problems),
+        "ProbePolicy" => strict(object, api::problems::<ProbePolicySpec>),
+        "WeedPolicy" => strict(object, api::problems::<WeedPolicySpec>),
         "ClusterHealth" => strict(object, |_: &ClusterHealthSpec| Vec::new()),
         _ => vec!["kind: must be ProbePolicy or WeedPolicy".to_owned()],
     };

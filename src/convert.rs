@@ -380,7 +380,7 @@ dependentResourceInfos:
             (
                 "0.7",
                 "70",
-                "spec.nodeLeaseFailureFraction: must be greater than 0 and at most 1",
+                "spec.nodeLeaseFailureFraction: must be at most 1",
             ),
             ("0.7", "[70", "line "),
             ("dependent", "dependant", "there is no configuration"),

@@ -3,9 +3,10 @@
 //! It says what was seen and done and why, and holds what must survive a restart or the end of
 //! the policy: which dependents are owed how many replicas, and how they are put back.
 
+use super::crd::{adapt, by_type};
 use super::{CheckRole, DependentRef, Duration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube::{CustomResource, KubeSchema};
+use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -162,7 +163,7 @@ pub struct LastAction {
 
 /// Empty: a ClusterHealth is written by the operator alone, and all of it is status.
 #[derive(
-    CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema,
+    CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema,
 )]
 #[kube(
     group = "dependency-watchdog.gardener.cloud",
@@ -197,6 +198,7 @@ pub struct LastAction {
     printcolumn = r#"{"name": "Skipped", "type": "string", "jsonPath": ".status.skipped", "priority": 1}"#,
     printcolumn = r#"{"name": "Message", "type": "string", "jsonPath": ".status.message", "priority": 1}"#
 )]
+#[schemars(transform = adapt)]
 pub struct ClusterHealthSpec {}
 
 /// Node leases of a cluster at the last verdict.
@@ -204,13 +206,10 @@ pub struct ClusterHealthSpec {}
 #[serde(rename_all = "camelCase", default)]
 pub struct LeaseCounts {
     /// Leases of the nodes that count.
-    #[schemars(range(min = 0))]
     pub candidates: i32,
     /// Leases that count and are expired.
-    #[schemars(range(min = 0))]
     pub expired: i32,
     /// Leases that count and whose age is unknown.
-    #[schemars(range(min = 0))]
     pub unknown: i32,
 }
 
@@ -249,6 +248,7 @@ pub struct DependentStatus {
 /// State of a cluster as the operator sees it, its last act, and the dependents that it scaled down.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = adapt)]
 pub struct ClusterHealthStatus {
     /// Observed state of the cluster. Absent while the cluster is not probed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -359,9 +359,17 @@ pub struct ClusterHealthStatus {
     /// Conditions for kubectl wait and GitOps tools: Ready, Protecting and Degraded always,
     /// ProtectedTooLong while true. Degraded: a person must look.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend(
-        "x-kubernetes-list-type" = "map",
-        "x-kubernetes-list-map-keys" = ["type"]
-    ))]
+    #[schemars(transform = by_type)]
     pub conditions: Vec<Condition>,
+}
+
+/// `status.reason` while enough leases are expired.
+pub const OUTAGE: &str = "Outage";
+
+impl ClusterHealthStatus {
+    /// Returns whether the cluster is not probed. One that is let go is probed until it is restored: it has a
+    /// finding beside the reason for which it would not be.
+    pub fn is_skipped(&self) -> bool {
+        self.skipped.is_some() && self.skipped == self.reason
+    }
 }

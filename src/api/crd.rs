@@ -1,26 +1,14 @@
 //! The definitions of the kinds, and the files they are shipped in.
 
 use super::{ClusterHealth, ProbePolicy, WeedPolicy};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
-};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
+use schemars::{Schema, transform::transform_subschemas};
+use serde_json::{Value, json};
 
-/// The definitions of all kinds of this group, by plural.
+/// Returns the definitions of all kinds of this group, by plural.
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    let mut crds = vec![ClusterHealth::crd(), ProbePolicy::crd(), WeedPolicy::crd()];
-    for version in crds.iter_mut().flat_map(|crd| &mut crd.spec.versions) {
-        if let Some(schema) = version
-            .schema
-            .as_mut()
-            .and_then(|schema| schema.open_api_v3_schema.as_mut())
-        {
-            join_lines(schema);
-            begin_unobserved(schema);
-            leave_mode_to_its_rule(schema);
-        }
-    }
-    crds
+    vec![ClusterHealth::crd(), ProbePolicy::crd(), WeedPolicy::crd()]
 }
 
 /// A definition as a YAML document, the same for the same definition.
@@ -39,47 +27,23 @@ pub fn crd_file_name(crd: &CustomResourceDefinition) -> String {
     format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural)
 }
 
-/// kstatus, and so Flux, takes an object that says nothing of its generation for one that is done: so
-/// what is new says that nobody has observed it, as Flux's own kinds do.
-fn begin_unobserved(schema: &mut JSONSchemaProps) {
-    let properties = schema.properties.as_mut();
-    let status = properties.and_then(|properties| properties.get_mut("status"));
-    let observed = |status: &JSONSchemaProps| {
-        let properties = status.properties.as_ref();
-        properties.is_some_and(|properties| properties.contains_key("observedGeneration"))
-    };
-    if let Some(status) = status.filter(|status| observed(status)) {
-        status.default = Some(JSON(serde_json::json!({"observedGeneration": -1})));
-    }
-}
-
-/// Leaves the field `mode` to the rule that requires it, whose message says what to write: of a field
-/// that its schema requires, an API server says only "Required value", and evaluates no rule.
-fn leave_mode_to_its_rule(schema: &mut JSONSchemaProps) {
-    let properties = schema.properties.as_mut();
-    let spec = properties.and_then(|properties| properties.get_mut("spec"));
-    let required = spec.and_then(|spec| spec.required.as_mut());
-    if let Some(required) = required {
-        required.retain(|field| field != "mode");
-    }
-}
-
-/// Descriptions come from comments, with their line breaks; `kubectl explain` wraps by itself.
-fn join_lines(schema: &mut JSONSchemaProps) {
-    if let Some(description) = &mut schema.description {
+/// Adapts a schema to its use, with all schemas inside.
+///
+/// Descriptions are comments with their line breaks; `kubectl explain` wraps by itself. The field `mode` is left to
+/// the rule that requires it, whose message says what to write: of a field that its schema requires, an API server
+/// says only "Required value", and evaluates no rule.
+pub(super) fn adapt(schema: &mut Schema) {
+    if let Some(Value::String(description)) = schema.get_mut("description") {
         *description = description.replace('\n', " ");
     }
-    for property in schema
-        .properties
-        .iter_mut()
-        .flat_map(|properties| properties.values_mut())
-    {
-        join_lines(property);
+    if let Some(Value::Array(required)) = schema.get_mut("required") {
+        required.retain(|field| field != "mode");
     }
-    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
-        join_lines(items);
-    }
-    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
-        join_lines(values);
-    }
+    transform_subschemas(&mut adapt, schema);
+}
+
+/// Has a list be merged by the types of its items, as conditions are.
+pub(super) fn by_type(schema: &mut Schema) {
+    schema.insert("x-kubernetes-list-type".to_owned(), "map".into());
+    schema.insert("x-kubernetes-list-map-keys".to_owned(), json!(["type"]));
 }

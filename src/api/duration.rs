@@ -3,26 +3,27 @@
 //! One malformed duration in one object must not end the process, so that parsing refuses what it
 //! cannot represent instead of panicking, and the schema makes the API server refuse the same.
 
-use kube::core::Rule;
-use regex::Regex;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use super::forms::Form;
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
-use std::{borrow::Cow, fmt, str::FromStr, sync::LazyLock, time::Duration as Span};
+use serde_json::{Value, json};
+use std::{borrow::Cow, fmt, str::FromStr, time::Duration as Span};
 
-/// The form of a duration: each unit at most once, the greatest first, or a bare 0. Go prints no other
-/// form of a whole number of microseconds. The limits on digits keep the sum far from overflow.
-pub(super) const PATTERN: &str = r"^(0|([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,5}(\.[0-9]{1,9})?s)?([0-9]{1,5}(\.[0-9]{1,6})?ms)?)$";
-/// The most bytes that the pattern matches.
+/// Form of a duration: each unit at most once, the greatest first, or a bare 0. Go prints no other form of a whole
+/// number of microseconds. The limits on digits keep the sum far from overflow.
+static FORM: Form = Form::new(
+    r"^(0|([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,5}(\.[0-9]{1,9})?s)?([0-9]{1,5}(\.[0-9]{1,6})?ms)?)$",
+    "a duration",
+);
+/// Most bytes that the form allows.
 const MAX_LENGTH: usize = 42;
-/// The units: their group in the pattern, their name, and their length in nanoseconds.
-const UNITS: [(usize, &str, u64); 4] = [
-    (2, "h", 3_600_000_000_000),
-    (3, "m", 60_000_000_000),
-    (4, "s", 1_000_000_000),
-    (6, "ms", 1_000_000),
+/// Units: their group in the pattern, their name, and their length in seconds.
+const UNITS: [(usize, &str, f64); 4] = [
+    (2, "h", 3600.0),
+    (3, "m", 60.0),
+    (4, "s", 1.0),
+    (6, "ms", 0.001),
 ];
-
-static FORM: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(PATTERN).ok());
 
 /// A duration in the form in which it was written.
 ///
@@ -30,21 +31,22 @@ static FORM: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(PATTERN).ok()
 /// length of time.
 ///
 /// [`get`]: Duration::get
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(
+    with = "String",
+    extend("minLength" = 1, "maxLength" = MAX_LENGTH, "pattern" = FORM.to_string())
+)]
 pub struct Duration {
     written: String,
     value: Span,
 }
 
-/// The most seconds that one number of the grammar can say.
-const LONGEST_SECONDS: u64 = 99_999;
+/// Most milliseconds that the form can express in seconds.
+const LONGEST: u32 = 99_999_000;
 
-/// The least and the greatest duration that a field takes, in whole seconds.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
-    min: u64,
-    max: u64,
-}
+/// The least and the greatest duration that a field takes.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds(pub(super) &'static str, pub(super) &'static str);
 
 /// Why a text is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -74,63 +76,42 @@ impl Duration {
         }
     }
 
-    /// A duration of whole milliseconds; more than the grammar can write is cut to 99999 s.
-    pub fn from_millis(millis: u64) -> Self {
-        let millis = millis.min(LONGEST_SECONDS * 1_000);
-        let written = match (millis / 1_000, millis % 1_000) {
-            (seconds, 0) => format!("{seconds}s"),
-            (0, rest) => format!("{rest}ms"),
-            (seconds, rest) => format!("{seconds}s{rest}ms"),
-        };
-        Self {
-            written,
-            value: Span::from_millis(millis),
-        }
-    }
-
     /// The length of time.
     pub fn get(&self) -> Span {
         self.value
     }
-
-    /// The duration as it was written.
-    pub fn as_str(&self) -> &str {
-        &self.written
-    }
 }
 
-/// Of whole milliseconds.
+/// Keeps whole milliseconds, up to the longest time that the form can express in seconds.
 impl From<Span> for Duration {
     fn from(span: Span) -> Self {
-        Self::from_millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
+        let millis = u32::try_from(span.as_millis())
+            .unwrap_or(u32::MAX)
+            .min(LONGEST);
+        Self {
+            written: format!("{}s", f64::from(millis) / 1000.0),
+            value: Span::from_millis(millis.into()),
+        }
     }
 }
 
 impl Bounds {
-    pub(super) const fn from_secs(min: u64, max: u64) -> Self {
-        Self { min, max }
+    /// Returns the rule by which the API server refuses what is out of bounds.
+    pub(super) fn rule(self) -> Value {
+        let Self(min, max) = self;
+        json!({
+            "rule": format!("duration(self) >= duration('{min}') && duration(self) <= duration('{max}')"),
+            "message": self.to_string(),
+        })
     }
 
-    /// The rule by which the API server refuses what is out of bounds.
-    ///
-    /// A text that does not match the pattern is left to the pattern, whose message says what is
-    /// wrong, where the evaluation of `duration` would only fail.
-    pub(super) fn rule(self) -> Rule {
-        let Self { min, max } = self;
-        Rule::new(format!(
-            "duration(self) >= duration('{min}s') && duration(self) <= duration('{max}s')"
-        ))
-        .message(self.to_string().as_str())
-    }
-
-    /// The same rule for a value that is already here, as a garde validator.
+    /// Returns the same rule as a garde validator.
     pub(super) fn check(self) -> impl Fn(&Duration, &()) -> garde::Result {
         move |duration, _| {
-            let allowed = Span::from_secs(self.min)..=Span::from_secs(self.max);
-            if allowed.contains(&duration.value) {
-                Ok(())
-            } else {
-                Err(garde::Error::new(format_args!("{self}, not {duration}")))
+            let allowed = parse(self.0).zip(parse(self.1)).map(|(min, max)| min..=max);
+            match allowed.is_some_and(|allowed| allowed.contains(&duration.value)) {
+                true => Ok(()),
+                false => Err(garde::Error::new(format_args!("{self}, not {duration}"))),
             }
         }
     }
@@ -138,17 +119,8 @@ impl Bounds {
 
 impl fmt::Display for Bounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let readable = |seconds: u64| match seconds {
-            0 => "0s".to_owned(),
-            _ if seconds.is_multiple_of(3600) => format!("{}h", seconds / 3600),
-            _ => format!("{seconds}s"),
-        };
-        write!(
-            f,
-            "must be a duration of at least {} and at most {}",
-            readable(self.min),
-            readable(self.max)
-        )
+        let Self(min, max) = self;
+        write!(f, "must be a duration of at least {min} and at most {max}")
     }
 }
 
@@ -186,46 +158,17 @@ impl<'de> Deserialize<'de> for Duration {
     }
 }
 
-impl JsonSchema for Duration {
-    fn schema_name() -> Cow<'static, str> {
-        "Duration".into()
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "minLength": 1, "maxLength": MAX_LENGTH, "pattern": PATTERN})
-    }
-}
-
 fn parse(text: &str) -> Option<Span> {
-    let form = FORM.as_ref().filter(|_| !text.is_empty())?;
-    let groups = form.captures(text)?;
-    let nanos = UNITS.iter().try_fold(0u64, |sum, (group, unit, length)| {
-        match groups.get(*group) {
-            Some(part) => sum.checked_add(nanos(part.as_str().strip_suffix(unit)?, *length)?),
-            None => Some(sum),
-        }
-    })?;
-    Some(Span::from_nanos(nanos))
-}
-
-/// The nanoseconds of a number of units that are so long.
-fn nanos(number: &str, length: u64) -> Option<u64> {
-    let (whole, decimals) = number.split_once('.').unwrap_or((number, "0"));
-    let scale = 10u64.checked_pow(u32::try_from(decimals.len()).ok()?)?;
-    let fraction = decimals
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(length)?
-        .checked_div(scale)?;
-    whole
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(length)?
-        .checked_add(fraction)
+    let groups = FORM.captures(text).filter(|_| !text.is_empty())?;
+    UNITS
+        .iter()
+        .try_fold(Span::ZERO, |sum, (group, unit, length)| {
+            let Some(part) = groups.get(*group) else {
+                return Some(sum);
+            };
+            let count: f64 = part.as_str().strip_suffix(unit)?.parse().ok()?;
+            sum.checked_add(Span::try_from_secs_f64(count * length).ok()?)
+        })
 }
 
 #[cfg(test)]
@@ -298,14 +241,18 @@ mod tests {
 
     #[test]
     fn what_is_computed_reads_back() {
-        for millis in [0, 1, 999, 1_000, 1_001, 90_500, u64::MAX] {
-            let duration = Duration::from_millis(millis);
-            assert_eq!(duration.as_str().parse(), Ok(duration.clone()));
+        for (millis, text) in [
+            (0, "0s"),
+            (1, "0.001s"),
+            (90_500, "90.5s"),
+            (u64::MAX, "99999s"),
+        ] {
+            let duration = Duration::from(Span::from_millis(millis));
+            assert_eq!(duration.to_string(), text);
+            assert_eq!(text.parse(), Ok(duration));
         }
-        for count in [0, 1, 30, u16::MAX] {
-            for duration in [Duration::from_secs(count), Duration::from_mins(count)] {
-                assert_eq!(duration.as_str().parse(), Ok(duration.clone()));
-            }
+        for duration in [Duration::from_secs(u16::MAX), Duration::from_mins(u16::MAX)] {
+            assert_eq!(duration.to_string().parse(), Ok(duration.clone()));
         }
     }
 }

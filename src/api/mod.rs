@@ -1,28 +1,22 @@
 //! The kinds this operator owns: types, defaults, validation, and nothing else.
 //!
-//! Every rule stands twice: in the schema, so that the API server refuses what breaks it, and in
-//! the types' validation, for objects that no such schema has seen. A test runs one table of
-//! refusals through the second; the same table is tried on a real API server.
-
-#![expect(
-    unreachable_pub,
-    reason = "KubeSchema repeats a public struct inside a function"
-)]
+//! Every rule works twice: in the schema, so that the API server refuses what breaks it, and in the types'
+//! validation, for objects that no such schema has seen. Both are derived from the `garde` attributes of a field; what
+//! no keyword of a schema can express is a [`forms::Rule`] in CEL. A test runs one table of refusals through the
+//! validation; the same table is tried on a real API server.
 
 mod action;
-mod check;
 mod cluster_health;
 mod crd;
+mod defaults;
 mod dependent;
 mod duration;
+mod forms;
 mod health_check;
 mod mode;
 mod observation;
 mod probe_policy;
-mod reason;
 mod selector;
-pub mod selector_text;
-mod share;
 #[cfg(test)]
 mod tests;
 mod weed_policy;
@@ -31,11 +25,13 @@ pub use action::{ExecAction, HttpGetAction, HttpHeader, Scheme, TcpSocketAction}
 pub use cluster_health::{
     Action, CheckResult, CheckStatus, CheckType, ClusterHealth, ClusterHealthSpec,
     ClusterHealthStatus, ClusterState, DependentStatus, LastAction, LeaseCounts, MAX_OUTPUT,
-    MAX_RECENT_PROTECTIONS, MAX_UNHEALTHY_NODES, Protection, UnhealthyNode,
+    MAX_RECENT_PROTECTIONS, MAX_UNHEALTHY_NODES, OUTAGE, Protection, UnhealthyNode,
 };
 pub use crd::{crd_file_name, crd_yaml, crds};
 pub use dependent::{DependentRef, DependentResourceInfo, ScaleInfo, needed_by_probe};
 pub use duration::{Duration, DurationError};
+pub use forms::problems;
+pub(crate) use forms::{is_dns_label, is_dns_subdomain};
 pub use health_check::{CheckRole, HealthCheck};
 pub use mode::{MODE_MESSAGE, Mode};
 pub use observation::{MetricsProvider, ObserverSettings};
@@ -43,9 +39,7 @@ pub use probe_policy::{
     ClusterCounts, FINALIZER, LabelSource, MAX_PROTECTED_NAMES, ProbePolicy, ProbePolicySpec,
     ProbePolicyStatus,
 };
-pub use reason::OUTAGE;
-pub(crate) use selector::is_dns_subdomain;
-pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
+pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement, Selector};
 pub use weed_policy::{
     DependantSelectors, LastWeed, LeftAlone, MAX_LAST_WEEDS, MAX_LEFT_ALONE, ServiceCounts,
     WeedPolicy, WeedPolicySpec, WeedPolicyStatus,

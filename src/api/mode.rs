@@ -1,6 +1,6 @@
 //! Whether a policy is carried out: the same word for all policies.
 
-use kube::core::{Reason, Rule};
+use super::forms::Rule;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,9 +28,8 @@ impl Mode {
 pub const MODE_MESSAGE: &str = "must be set: write DryRun to observe only, or Enforce to also act";
 
 /// Requires the field `mode` of a spec, in the place of its schema: see [`super::crd`].
-pub(super) fn mode_rule() -> Rule {
-    Rule::new("has(self.mode)")
-        .message(MODE_MESSAGE)
-        .field_path(".mode")
-        .reason(Reason::FieldValueRequired)
-}
+pub(super) const MODE: Rule = Rule {
+    field_path: Some(".mode"),
+    reason: Some("FieldValueRequired"),
+    ..Rule::new("has(self.mode)", MODE_MESSAGE)
+};

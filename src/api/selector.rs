@@ -1,74 +1,73 @@
 //! Label selectors, with Kubernetes' semantics and limits on their size and form.
 //!
-//! The upstream type accepts any text as an operator, key or value, and a selector that cannot be
-//! evaluated would select silently nothing. Here the API server refuses it. The sizes are bounded
-//! so that these rules keep within the cost limit of CEL, also where a policy has a thousand
-//! selectors; the form of a key, of which each can have 32, is a pattern for the same reason.
+//! The upstream type accepts any text as an operator, key or value, and a selector that cannot be evaluated
+//! would select nothing without a word. Here the API server refuses it. The sizes are bounded so that these
+//! rules keep within the cost limit of CEL, also where a policy has a thousand selectors; the form of a key, of
+//! which each can have 32, is a pattern for the same reason.
 
-use super::check::entries;
+use super::forms::{Form, MAX_LABEL, MAX_NAME, Rule, check_keys, keys};
 use garde::Validate;
-use kube::KubeSchema;
-use kube::core::Rule;
+use kube::core::{Expression, SelectorExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Most labels, and most expressions, of one selector.
-const MAX_REQUIREMENTS: usize = 32;
-/// Most values of one expression.
-const MAX_VALUES: usize = 64;
 /// Characters of a DNS subdomain, a slash and a name.
-const MAX_KEY: usize = MAX_PREFIX + 1 + MAX_NAME;
-const MAX_PREFIX: usize = 253;
-const MAX_NAME: usize = 63;
+const MAX_KEY: usize = MAX_NAME + 1 + MAX_LABEL;
+/// Most characters of a selector that are shown.
+const MAX_BRIEF: usize = 200;
 
-const KEY_PATTERN: &str = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$";
-const PREFIX_PATTERN: &str = r"^([^/]{1,253}/)?[^/]+$";
-const VALUE_PATTERN: &str = r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$";
-
-const KEY_MESSAGE: &str = "must be a label key: a name of at most 63 letters, digits, '-', '_' or \
-     '.', beginning and ending with a letter or digit, optionally after a DNS subdomain and '/'";
-const VALUE_MESSAGE: &str = "must be a label value: at most 63 letters, digits, '-', '_' or '.', \
-     beginning and ending with a letter or digit, or empty";
-const VALUES_MESSAGE: &str = "values must not be empty when operator is In or NotIn, and must be \
-     empty when it is Exists or DoesNotExist";
+static KEY: Form = Form::new(
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$",
+    "a label key: a name of at most 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or \
+     digit, optionally after a DNS subdomain and '/'",
+);
+/// Bound of a key's prefix, which no part of [`KEY`] can express.
+static PREFIX: Form = Form::new(
+    r"^([^/]{1,253}/)?[^/]+$",
+    "a label key whose prefix has at most 253 characters",
+);
+static VALUE: Form = Form::new(
+    r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$",
+    "a label value: at most 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit, \
+     or empty",
+);
+const OPERATOR: Rule = Rule::new(
+    "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
+    "values must not be empty when operator is In or NotIn, and must be empty when it is Exists or DoesNotExist",
+);
 
 /// Selects objects by their labels. What is listed must hold together; an empty selector selects
 /// everything.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema, Validate)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(rename_all = "camelCase")]
 pub struct LabelSelector {
     /// Labels that must be there with exactly these values. At most 32.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend(
-        "maxProperties" = MAX_REQUIREMENTS,
-        "additionalProperties" = {"type": "string", "maxLength": MAX_NAME, "pattern": VALUE_PATTERN}
+        "maxProperties" = 32,
+        "additionalProperties" = {"type": "string", "maxLength": MAX_LABEL, "pattern": VALUE.to_string()},
+        "x-kubernetes-validations" = [keys(&[&KEY, &PREFIX])]
     ))]
-    #[x_kube(validation = keys_rule())]
-    #[garde(custom(entries(0, MAX_REQUIREMENTS)), custom(check_labels))]
+    #[garde(length(max = 32), custom(check_labels))]
     pub match_labels: BTreeMap<String, String>,
 
     /// Requirements on labels that must all hold. At most 32.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = MAX_REQUIREMENTS))]
-    #[garde(custom(entries(0, MAX_REQUIREMENTS)), dive)]
+    #[garde(length(max = 32), dive)]
     pub match_expressions: Vec<LabelSelectorRequirement>,
 }
 
 /// One requirement on one label.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema, Validate)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = operator_rule())]
+#[schemars(extend("x-kubernetes-validations" = [OPERATOR]))]
 #[garde(custom(check_operator))]
 pub struct LabelSelectorRequirement {
     /// The label's key: a name of at most 63 letters, digits, '-', '_' or '.', optionally after a DNS
     /// subdomain and a slash.
-    #[schemars(
-        length(max = MAX_KEY),
-        regex(pattern = KEY_PATTERN),
-        extend("allOf" = [{"pattern": PREFIX_PATTERN}])
-    )]
-    #[garde(custom(check_key))]
+    #[schemars(extend("allOf" = [{"pattern": PREFIX.to_string()}]))]
+    #[garde(length(max = MAX_KEY), pattern(KEY), custom(|key: &str, _: &()| PREFIX.check("", key)))]
     pub key: String,
 
     /// How the label relates to the values: In and NotIn compare with them, Exists and
@@ -78,8 +77,7 @@ pub struct LabelSelectorRequirement {
 
     /// The values to compare with: 1 to 64 for In and NotIn, none otherwise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = MAX_VALUES), inner(length(max = MAX_NAME), regex(pattern = VALUE_PATTERN)))]
-    #[garde(custom(entries(0, MAX_VALUES)), inner(custom(check_value)))]
+    #[garde(length(max = 64), inner(length(max = MAX_LABEL), pattern(VALUE)))]
     pub values: Vec<String>,
 }
 
@@ -97,219 +95,118 @@ pub enum LabelSelectorOperator {
 }
 
 impl LabelSelector {
-    /// Whether it requires nothing, so that it selects everything.
+    /// Returns whether it requires nothing, so that it selects everything.
     pub fn is_empty(&self) -> bool {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
     }
 
-    /// Whether an object with these labels is selected.
+    /// Returns whether an object with these labels is selected.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.match_labels
-            .iter()
-            .all(|(key, value)| labels.get(key) == Some(value))
-            && self
-                .match_expressions
-                .iter()
-                .all(|requirement| requirement.matches(labels))
+        self.expressions().all(|it| it.matches(labels))
+    }
+
+    fn expressions(&self) -> impl Iterator<Item = Expression> {
+        let labels = self.match_labels.iter();
+        let labels = labels.map(|(key, value)| Expression::Equal(key.clone(), value.clone()));
+        labels.chain(self.match_expressions.iter().map(Into::into))
     }
 }
 
-impl LabelSelectorRequirement {
-    fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        let value = labels.get(&self.key);
-        let listed = value.is_some_and(|value| self.values.contains(value));
-        match self.operator {
-            LabelSelectorOperator::In => listed,
-            LabelSelectorOperator::NotIn => !listed,
-            LabelSelectorOperator::Exists => value.is_some(),
-            LabelSelectorOperator::DoesNotExist => value.is_none(),
+impl From<&LabelSelectorRequirement> for Expression {
+    fn from(requirement: &LabelSelectorRequirement) -> Self {
+        let LabelSelectorRequirement { key, values, .. } = requirement.clone();
+        match (requirement.operator, &values[..]) {
+            (LabelSelectorOperator::In, [value]) => Self::Equal(key, value.clone()),
+            (LabelSelectorOperator::NotIn, [value]) => Self::NotEqual(key, value.clone()),
+            (LabelSelectorOperator::In, _) => Self::In(key, values.into_iter().collect()),
+            (LabelSelectorOperator::NotIn, _) => Self::NotIn(key, values.into_iter().collect()),
+            (LabelSelectorOperator::Exists, _) => Self::Exists(key),
+            (LabelSelectorOperator::DoesNotExist, _) => Self::DoesNotExist(key),
         }
     }
+}
 
-    fn takes_values(&self) -> bool {
-        matches!(
-            self.operator,
-            LabelSelectorOperator::In | LabelSelectorOperator::NotIn
-        )
+/// Text of a label selector as the API server reads it in a request, such as `app in (a,b),role=apiserver`.
+///
+/// Selectors that say the same in another order have the same text, so that policies with the same selector share
+/// a watch.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Selector(Box<str>);
+
+impl Selector {
+    /// Returns the text of `selector`, which must be valid.
+    pub fn new(selector: &LabelSelector) -> Self {
+        let requirements = selector.expressions().map(|it| it.to_string());
+        let requirements: BTreeSet<String> = requirements.collect();
+        let text: Vec<String> = requirements.into_iter().collect();
+        Self(text.join(",").into())
     }
-}
 
-fn keys_rule() -> Rule {
-    Rule::new(format!(
-        "self.all(key, key.matches('{KEY_PATTERN}') && key.matches('{PREFIX_PATTERN}'))"
-    ))
-    .message(format!("every key {KEY_MESSAGE}").as_str())
-}
+    /// Returns the text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 
-fn operator_rule() -> Rule {
-    Rule::new("(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)")
-        .message(VALUES_MESSAGE)
+    /// Returns the beginning of the text, for messages: a selector can have a hundred kilobytes.
+    pub fn brief(&self) -> String {
+        match self.0.char_indices().nth(MAX_BRIEF) {
+            Some((end, _)) => format!("{}...", self.0.get(..end).unwrap_or_default()),
+            None => self.0.to_string(),
+        }
+    }
 }
 
 fn check_labels(labels: &BTreeMap<String, String>, _: &()) -> garde::Result {
-    for (key, value) in labels {
-        if !is_label_key(key) {
-            return Err(garde::Error::new(format_args!("key {key:?} {KEY_MESSAGE}")));
-        }
-        if !is_label_value(value) {
-            return Err(garde::Error::new(format_args!(
-                "value {value:?} {VALUE_MESSAGE}"
-            )));
-        }
-    }
-    Ok(())
+    let mut values = labels.values();
+    check_keys(&[&KEY, &PREFIX], labels)?;
+    values.try_for_each(|value| VALUE.check(&format!("value {value:?} "), value))
 }
 
 fn check_operator(requirement: &LabelSelectorRequirement, _: &()) -> garde::Result {
-    if requirement.takes_values() == requirement.values.is_empty() {
-        return Err(garde::Error::new(VALUES_MESSAGE));
-    }
-    Ok(())
+    use LabelSelectorOperator::{In, NotIn};
+    let takes_values = matches!(requirement.operator, In | NotIn);
+    OPERATOR.check(takes_values != requirement.values.is_empty())
 }
-
-fn check_key(key: &str, _: &()) -> garde::Result {
-    if is_label_key(key) {
-        Ok(())
-    } else {
-        Err(garde::Error::new(KEY_MESSAGE))
-    }
-}
-
-fn check_value(value: &str, _: &()) -> garde::Result {
-    if is_label_value(value) {
-        Ok(())
-    } else {
-        Err(garde::Error::new(VALUE_MESSAGE))
-    }
-}
-
-/// Whether a text is the key of a label or an annotation.
-fn is_label_key(key: &str) -> bool {
-    let (prefix, name) = match key.split_once('/') {
-        Some((prefix, name)) => (Some(prefix), name),
-        None => (None, key),
-    };
-    prefix.is_none_or(is_dns_subdomain) && !name.is_empty() && is_label_value(name)
-}
-
-/// Whether a text is the value of a label.
-fn is_label_value(value: &str) -> bool {
-    let end = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());
-    value.len() <= MAX_NAME
-        && value
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
-        && end(value.chars().next())
-        && end(value.chars().next_back())
-}
-
-/// Whether a text is a DNS subdomain by RFC 1123, as names and label prefixes must be.
-pub(crate) fn is_dns_subdomain(text: &str) -> bool {
-    let label = |label: &str| {
-        label
-            .bytes()
-            .all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-'))
-            && !label.is_empty()
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    text.len() <= MAX_PREFIX && text.split('.').all(label)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-    use regex::Regex;
     use rstest::rstest;
 
-    fn labels(text: &str) -> BTreeMap<String, String> {
-        text.split(',')
-            .filter_map(|pair| pair.split_once('='))
-            .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .collect()
-    }
-
     #[rstest]
-    #[case::empty_selects_all("{}", "", true)]
-    #[case::label("{matchLabels: {a: x}}", "a=x,b=y", true)]
-    #[case::label_of_another_value("{matchLabels: {a: x}}", "a=y", false)]
-    #[case::label_missing("{matchLabels: {a: x}}", "b=x", false)]
-    #[case::empty_value("{matchLabels: {a: ''}}", "a=", true)]
-    #[case::empty_value_is_not_missing("{matchLabels: {a: ''}}", "", false)]
-    #[case::all_labels("{matchLabels: {a: x, b: y}}", "a=x", false)]
-    #[case::is_in(
-        "{matchExpressions: [{key: a, operator: In, values: [x, y]}]}",
-        "a=y",
-        true
+    #[case("{}", "", &["", "a=x"], &[])]
+    #[case("{matchLabels: {a: x}}", "a=x", &["a=x", "a=x,b=y"], &["", "a=y", "b=x"])]
+    #[case("{matchLabels: {b: y, a: ''}}", "a=,b=y", &["a=,b=y"], &["b=y", "a="])]
+    #[case("{matchExpressions: [{key: a, operator: In, values: [y, x, x]}]}", "a in (x,y)", &["a=x"], &["", "a=z"])]
+    #[case("{matchExpressions: [{key: a, operator: In, values: [x]}]}", "a=x", &["a=x"], &["a=y"])]
+    #[case(
+        "{matchExpressions: [{key: a, operator: NotIn, values: [x, '']}]}",
+        "a notin (,x)",
+        &["", "a=y"],
+        &["a=x", "a="]
     )]
-    #[case::is_not_in(
-        "{matchExpressions: [{key: a, operator: In, values: [x]}]}",
-        "a=y",
-        false
+    #[case("{matchExpressions: [{key: a, operator: NotIn, values: [x]}]}", "a!=x", &["", "a=y"], &["a=x"])]
+    #[case("{matchExpressions: [{key: g.c/a, operator: Exists}]}", "g.c/a", &["g.c/a="], &["", "a=x"])]
+    #[case("{matchExpressions: [{key: a, operator: DoesNotExist}]}", "!a", &["", "b=x"], &["a="])]
+    #[case(
+        "{matchLabels: {b: y}, matchExpressions: [{key: a, operator: Exists}]}",
+        "a,b=y",
+        &["a=x,b=y"],
+        &["b=y", "a=x"]
     )]
-    #[case::in_missing("{matchExpressions: [{key: a, operator: In, values: [x]}]}", "", false)]
-    #[case::not_in(
-        "{matchExpressions: [{key: a, operator: NotIn, values: [x]}]}",
-        "a=y",
-        true
-    )]
-    #[case::not_in_listed(
-        "{matchExpressions: [{key: a, operator: NotIn, values: [x]}]}",
-        "a=x",
-        false
-    )]
-    #[case::not_in_missing(
-        "{matchExpressions: [{key: a, operator: NotIn, values: [x]}]}",
-        "",
-        true
-    )]
-    #[case::exists("{matchExpressions: [{key: a, operator: Exists}]}", "a=", true)]
-    #[case::exists_missing("{matchExpressions: [{key: a, operator: Exists}]}", "b=a", false)]
-    #[case::does_not_exist("{matchExpressions: [{key: a, operator: DoesNotExist}]}", "b=a", true)]
-    #[case::does_not_exist_but_does(
-        "{matchExpressions: [{key: a, operator: DoesNotExist}]}",
-        "a=",
-        false
-    )]
-    #[case::all_expressions(
-        "{matchExpressions: [{key: a, operator: Exists}, {key: b, operator: Exists}]}",
-        "a=x",
-        false
-    )]
-    #[case::labels_and_expressions(
-        "{matchLabels: {a: x}, matchExpressions: [{key: b, operator: DoesNotExist}]}",
-        "a=x,b=y",
-        false
-    )]
-    fn matches(#[case] selector: &str, #[case] present: &str, #[case] expected: bool) {
+    fn selects_as_kubernetes_does(
+        #[case] selector: &str,
+        #[case] text: &str,
+        #[case] selected: &[&str],
+        #[case] others: &[&str],
+    ) {
         let selector: LabelSelector = serde_saphyr::from_str(selector).unwrap();
-        assert_eq!(selector.matches(&labels(present)), expected);
-    }
-
-    proptest! {
-        #[test]
-        fn keys_are_those_of_the_schema(key in "([a-z0-9.-]{0,6}/){0,2}[a-zA-Z0-9._-]{0,66}") {
-            let expected = [KEY_PATTERN, PREFIX_PATTERN]
-                .iter()
-                .all(|pattern| Regex::new(pattern).unwrap().is_match(&key));
-            prop_assert_eq!(is_label_key(&key), expected, "{}", key);
-        }
-
-        #[test]
-        fn values_are_those_of_the_schema(value in "[a-zA-Z0-9._/-]{0,3}[a-z.]{0,66}") {
-            let pattern = Regex::new(VALUE_PATTERN).unwrap();
-            prop_assert_eq!(is_label_value(&value), pattern.is_match(&value));
-        }
-    }
-
-    #[test]
-    fn the_prefix_of_a_key_is_bounded() {
-        let pattern = Regex::new(PREFIX_PATTERN).unwrap();
-        for (length, expected) in [(MAX_PREFIX, true), (MAX_PREFIX + 1, false)] {
-            let key = format!("{}/a", "x".repeat(length));
-            assert_eq!(is_label_key(&key), expected);
-            assert_eq!(pattern.is_match(&key), expected);
+        assert_eq!(Selector::new(&selector).as_str(), text);
+        for (objects, expected) in [(selected, true), (others, false)] {
+            for labels in objects {
+                let pairs = labels.split(',').filter_map(|pair| pair.split_once('='));
+                let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
+                assert_eq!(selector.matches(&pairs.collect()), expected, "{labels}");
+            }
         }
     }
 }

@@ -3,43 +3,36 @@
 //! The fields and defaults are those of the configuration file of the weeder of Gardener's
 //! dependency-watchdog, so that its content can be pasted under `spec`.
 
-use super::check::{entries, readable_problems};
+use super::crd::{adapt, by_type};
+use super::defaults::minutes;
 use super::duration::{Bounds, Duration};
-use super::mode::mode_rule;
+use super::forms::{Rule, SERVICE, check_keys, keys};
+use super::mode::MODE;
 use super::{LabelSelector, Mode};
 use garde::Validate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube::core::Rule;
-use kube::{CustomResource, KubeSchema};
+use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Most services of a policy.
-const MAX_SERVICES: usize = 64;
-/// Most pod selectors of a service.
-const MAX_SELECTORS: usize = 16;
 /// Most entries of [`WeedPolicyStatus::last_weeds`].
 pub const MAX_LAST_WEEDS: usize = 10;
 /// Most entries of [`WeedPolicyStatus::left_alone`].
 pub const MAX_LEFT_ALONE: usize = 10;
 
 /// A day is far beyond the back-off of a crashing pod, which ends at five minutes.
-const WATCH_DURATION: Bounds = Bounds::from_secs(1, 24 * 3600);
+const WATCH_DURATION: Bounds = Bounds("1s", "24h");
 
-/// DNS label by RFC 1123, which names of Services are since Kubernetes 1.36; before that they began
-/// with a letter.
-const SERVICE_PATTERN: &str = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$";
-const MAX_SERVICE_NAME: usize = 63;
-
-const SERVICE_MESSAGE: &str = "must be the name of a Service: at most 63 lower case letters, digits \
-     or '-', beginning and ending with a letter or digit";
-const EMPTY_SELECTOR_MESSAGE: &str = "every selector must name a label: an empty one would match \
-     every pod of the namespace";
+const SELECTORS: Rule = Rule::new(
+    "self.all(s, has(s.matchLabels) && size(s.matchLabels) > 0 || has(s.matchExpressions) && \
+     size(s.matchExpressions) > 0)",
+    "every selector must name a label: an empty one would match every pod of the namespace",
+);
 
 /// Which services to watch, and which pods to delete while they are in CrashLoopBackOff after one of
 /// these has become ready.
-#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema, Validate)]
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Validate)]
 #[kube(
     group = "dependency-watchdog.gardener.cloud",
     version = "v1alpha1",
@@ -65,7 +58,8 @@ const EMPTY_SELECTOR_MESSAGE: &str = "every selector must name a label: an empty
     printcolumn = r#"{"name": "Message", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].message", "priority": 1}"#
 )]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = mode_rule())]
+#[schemars(extend("x-kubernetes-validations" = [MODE]), transform = adapt)]
+#[garde(allow_unvalidated)]
 pub struct WeedPolicySpec {
     /// Selects, by their labels, the namespaces in which services are watched and pods deleted.
     /// Selects all namespaces when left out or empty.
@@ -75,37 +69,37 @@ pub struct WeedPolicySpec {
 
     /// How long after a service has become ready the pods that need it are deleted if they are in
     /// CrashLoopBackOff. 1s to 24h. Starts anew whenever the service becomes ready again.
-    #[serde(default = "default_watch_duration")]
-    #[x_kube(validation = WATCH_DURATION.rule())]
+    #[serde(default = "minutes::<5>")]
+    #[schemars(extend("x-kubernetes-validations" = [WATCH_DURATION.rule()]))]
     #[garde(custom(WATCH_DURATION.check()))]
     pub watch_duration: Duration,
 
     /// The services that are watched, by name, and the pods in the same namespace that need them.
     /// 1 to 64 services.
-    #[schemars(extend("minProperties" = 1, "maxProperties" = MAX_SERVICES))]
-    #[x_kube(validation = service_names_rule())]
-    #[garde(custom(entries(1, MAX_SERVICES)), custom(check_service_names), dive)]
+    #[schemars(extend(
+        "minProperties" = 1,
+        "maxProperties" = 64,
+        "x-kubernetes-validations" = [keys(&[&SERVICE])]
+    ))]
+    #[garde(length(min = 1, max = 64), custom(check_services), dive)]
     pub services_and_dependant_selectors: BTreeMap<String, DependantSelectors>,
 
     /// Required. Enforce, or DryRun: observes and reports, but deletes no pod.
-    #[garde(skip)]
     pub mode: Mode,
 
     /// Emergency stop: while true, no service is watched and no pod is deleted for this policy.
     #[serde(default)]
-    #[garde(skip)]
     pub suspend: bool,
 }
 
 /// The pods that need a service.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema, Validate)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(rename_all = "camelCase")]
 pub struct DependantSelectors {
     /// Selects these pods by their labels: those that any of the selectors matches. 1 to 16
     /// selectors, none of them empty.
-    #[schemars(length(min = 1, max = MAX_SELECTORS))]
-    #[x_kube(validation = selectors_rule())]
-    #[garde(custom(entries(1, MAX_SELECTORS)), custom(check_selectors), dive)]
+    #[schemars(extend("x-kubernetes-validations" = [SELECTORS]))]
+    #[garde(length(min = 1, max = 16), custom(check_selectors), dive)]
     pub pod_selectors: Vec<LabelSelector>,
 }
 
@@ -114,10 +108,8 @@ pub struct DependantSelectors {
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceCounts {
     /// Services with an EndpointSlice that the policy names, in the namespaces that it selects.
-    #[schemars(range(min = 0))]
     pub watched: i32,
     /// Watched services with at least one endpoint that is ready.
-    #[schemars(range(min = 0))]
     pub ready: i32,
 }
 
@@ -176,6 +168,7 @@ pub struct LeftAlone {
 /// State of a policy's services as the operator sees it, and its last acts on the pods that need them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("default" = {"observedGeneration": -1}), transform = adapt)]
 pub struct WeedPolicyStatus {
     /// The metadata.generation that this status describes; -1 while the operator has written none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -189,12 +182,10 @@ pub struct WeedPolicyStatus {
     /// How many watched services became ready less than watchDuration ago, so that pods that need
     /// them are deleted.
     #[serde(default)]
-    #[schemars(range(min = 0))]
     pub open_windows: i32,
 
     /// How many pods were deleted for this policy since it exists.
     #[serde(default)]
-    #[schemars(range(min = 0))]
     pub weeded: i64,
 
     /// The last 10 pods that were deleted, or in mode DryRun would have been, the newest first.
@@ -210,80 +201,14 @@ pub struct WeedPolicyStatus {
 
     /// Conditions: Ready, Weeding and Degraded always; Stalled while true.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend(
-        "x-kubernetes-list-type" = "map",
-        "x-kubernetes-list-map-keys" = ["type"]
-    ))]
+    #[schemars(transform = by_type)]
     pub conditions: Vec<Condition>,
 }
 
-impl WeedPolicySpec {
-    /// What is wrong with the policy: each entry names the field and what is allowed.
-    ///
-    /// The schema makes the API server refuse the same; this finds it in objects that were stored
-    /// under an older schema, and in files that no API server has seen.
-    pub fn problems(&self) -> Vec<String> {
-        match self.validate() {
-            Ok(()) => Vec::new(),
-            Err(report) => readable_problems("spec", &report),
-        }
-    }
-}
-
-/// As in the configuration file of Gardener's dependency-watchdog.
-fn default_watch_duration() -> Duration {
-    Duration::from_mins(5)
-}
-
-fn service_names_rule() -> Rule {
-    Rule::new(format!("self.all(name, name.matches('{SERVICE_PATTERN}'))"))
-        .message(format!("every key {SERVICE_MESSAGE}").as_str())
-}
-
-fn selectors_rule() -> Rule {
-    Rule::new(
-        "self.all(s, has(s.matchLabels) && size(s.matchLabels) > 0 || has(s.matchExpressions) && \
-         size(s.matchExpressions) > 0)",
-    )
-    .message(EMPTY_SELECTOR_MESSAGE)
-}
-
-fn check_service_names<T>(services: &BTreeMap<String, T>, _: &()) -> garde::Result {
-    match services.keys().find(|name| !is_service_name(name)) {
-        None => Ok(()),
-        Some(name) => Err(garde::Error::new(format_args!(
-            "key {name:?} {SERVICE_MESSAGE}"
-        ))),
-    }
+fn check_services<T>(services: &BTreeMap<String, T>, _: &()) -> garde::Result {
+    check_keys(&[&SERVICE], services)
 }
 
 fn check_selectors(selectors: &[LabelSelector], _: &()) -> garde::Result {
-    if selectors.iter().any(LabelSelector::is_empty) {
-        return Err(garde::Error::new(EMPTY_SELECTOR_MESSAGE));
-    }
-    Ok(())
-}
-
-fn is_service_name(text: &str) -> bool {
-    (1..=MAX_SERVICE_NAME).contains(&text.len())
-        && !text.starts_with('-')
-        && text
-            .bytes()
-            .all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-'))
-        && !text.ends_with('-')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use regex::Regex;
-
-    proptest! {
-        #[test]
-        fn service_names_are_those_of_the_schema(name in "[a-z0-9A_.-]{0,3}[a-z0-9-]{0,66}") {
-            let pattern = Regex::new(SERVICE_PATTERN).unwrap();
-            prop_assert_eq!(is_service_name(&name), pattern.is_match(&name));
-        }
-    }
+    SELECTORS.check(!selectors.iter().any(LabelSelector::is_empty))
 }

@@ -4,7 +4,7 @@ use kube::{api::ListParams, core::Request};
 use serde::Deserialize;
 
 use crate::{
-    api::{ExecAction, is_dns_subdomain, selector_text::Selector},
+    api::{ExecAction, Selector, is_dns_subdomain},
     runtime::seed::Seed,
     util::text::clean,
 };

@@ -11,7 +11,7 @@ use kube::core::error_boundary::InvalidObject;
 
 use super::settings::{Template, TemplateError};
 use crate::{
-    api::{FINALIZER, LabelSelector, LabelSource, Mode, ProbePolicy, needed_by_probe},
+    api::{FINALIZER, LabelSelector, LabelSource, Mode, ProbePolicy, needed_by_probe, problems},
     gardener::ClusterLabels,
 };
 
@@ -89,7 +89,7 @@ impl Policy {
             dry_run: object.spec.mode == Mode::DryRun,
             undecodable: false,
         };
-        let mut problems = object.spec.problems();
+        let mut problems = problems(&object.spec);
         let rules = problems.is_empty().then(|| Rules::new(object)).transpose();
         let rules = rules.unwrap_or_else(|error| {
             problems.push(error.to_string());

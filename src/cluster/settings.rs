@@ -139,7 +139,7 @@ impl Template {
     ///
     /// # Errors
     ///
-    /// A number that [`ProbePolicySpec::problems`] would have refused.
+    /// A number that [`api::problems`](crate::api::problems) would have refused.
     pub fn new(policy: Arc<str>, spec: &ProbePolicySpec) -> Result<Self, TemplateError> {
         let mut dependents = spec
             .dependent_resource_infos

@@ -1,7 +1,7 @@
 //! The policies: the one that applies, and why the others do not.
 
 use super::Answers;
-use crate::{api::selector_text::Selector, cluster::Policy, util::text::clean};
+use crate::{api::Selector, cluster::Policy, util::text::clean};
 
 /// Characters of a cluster's labels that are shown.
 const MAX_LABELS: usize = 300;

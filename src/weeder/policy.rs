@@ -11,9 +11,7 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value;
 
 use crate::{
-    api::{
-        LabelSelector, Mode, WeedPolicy, WeedPolicySpec, WeedPolicyStatus, selector_text::Selector,
-    },
+    api::{LabelSelector, Mode, Selector, WeedPolicy, WeedPolicySpec, WeedPolicyStatus, problems},
     runtime::salvage,
 };
 
@@ -190,7 +188,7 @@ impl Policy {
 
 impl Rules {
     fn new(spec: &WeedPolicySpec) -> Result<Self, Vec<String>> {
-        let problems = spec.problems();
+        let problems = problems(spec);
         if !problems.is_empty() {
             return Err(problems);
         }

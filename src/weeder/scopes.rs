@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::news::Pair;
-use crate::api::selector_text::Selector;
+use crate::api::Selector;
 
 /// The most namespaces that have a watch of their own for the same selector.
 const MAX_LOCAL: usize = 20;
