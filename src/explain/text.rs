@@ -5,6 +5,8 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 
+use crate::util::text::visible;
+
 /// Characters in a line at most; long words and table rows may be longer.
 const WIDTH: usize = 100;
 /// Column at which the text of a section begins.
@@ -41,10 +43,9 @@ impl Text {
         self.line(&line);
     }
 
-    /// Returns the page. Control characters that came from others are replaced: they could hide text.
+    /// Returns the page. Invisible characters that came from others are replaced: they could hide text.
     pub(super) fn finish(self) -> String {
-        let is_odd = |c: char| c.is_control() && c != '\n';
-        self.0.trim_end().replace(is_odd, "?") + "\n"
+        visible(self.0.trim_end()) + "\n"
     }
 }
 

@@ -12,7 +12,7 @@ use super::{
     plan::Plan,
 };
 use crate::{
-    api::{ClusterHealth, ClusterHealthStatus, ProbePolicy},
+    api::{ClusterHealth, ClusterHealthStatus, ProbePolicy, is_dns_label},
     cluster::{Assignment, Dependent, Eligibility, Policy, PolicyHold, eligibility, select},
     gardener::Cluster,
     prober::{
@@ -145,7 +145,7 @@ impl Restorer {
     ) -> Result<Vec<Plan>, LookError> {
         let plans = match scope {
             Scope::Cluster(name) => vec![self.named(name, policies).await?],
-            Scope::All => self.all(policies).await?,
+            Scope::All => self.all(policies, say).await?,
         };
         if plans.len() > AT_ONCE {
             say(&format!("looking at {} clusters", plans.len()));
@@ -176,19 +176,26 @@ impl Restorer {
         }
     }
 
-    async fn all(&self, policies: &[KnownPolicy]) -> Result<Vec<Plan>, LookError> {
+    async fn all(
+        &self,
+        policies: &[KnownPolicy],
+        say: &dyn Fn(&str),
+    ) -> Result<Vec<Plan>, LookError> {
         let healths = self.list::<ClusterHealth>("list clusterhealths").await?;
         let healths = healths.ok_or(LookError::NoRecords)?;
-        let mut plans: Vec<Plan> = healths
-            .into_iter()
-            .map(|health| {
-                let name = health.meta().name.clone().unwrap_or_default();
-                plan_of(&name, health, policies)
-            })
-            .collect();
+        let plans = healths.into_iter().map(|health| {
+            let name = health.meta().name.clone().unwrap_or_default();
+            plan_of(&name, health, policies)
+        });
+        let mut plans: Vec<Plan> = plans.collect();
         let known: BTreeSet<_> = plans.iter().map(|plan| plan.cluster.to_string()).collect();
         let protected = policies.iter().flat_map(|known| &known.protects);
         let unknown: BTreeSet<&String> = protected.filter(|name| !known.contains(*name)).collect();
+        // Names become paths of requests, and arguments of printed commands.
+        let (unknown, odd): (Vec<_>, Vec<_>) = unknown.into_iter().partition(|it| is_dns_label(it));
+        if !odd.is_empty() {
+            say("passing over names in statuses of ProbePolicies that no cluster can have");
+        }
         let unknown = unknown.into_iter();
         plans.extend(unknown.map(|name| of_policies(name, None, policies, &[])));
         Ok(plans)
@@ -301,29 +308,25 @@ fn judge(plan: &mut Plan, cluster: &Cluster, policies: &[KnownPolicy]) {
 
 /// What is known of a cluster that has this ClusterHealth.
 fn plan_of(name: &str, health: DeserializeGuard<ClusterHealth>, policies: &[KnownPolicy]) -> Plan {
-    match health.0 {
-        // It was created and not written yet, and does not say which policy it is: any may be.
-        Ok(health) if says_nothing(health.status.as_ref()) => {
-            of_policies(name, None, policies, &names(policies))
-        }
-        Ok(health) => of_policies(name, health.status, policies, &[]),
+    let (status, trouble) = match health.0 {
+        Ok(health) => (health.status, None),
         Err(invalid) => {
             let error: String = invalid.error.chars().take(256).collect();
-            Plan {
-                trouble: Some(format!(
-                    "its ClusterHealth cannot be read, so only dependents that policies name are \
-                     looked at, and only marks count; delete it once all is as it should be: {error}"
-                )),
-                // It does not say which policy it is: any may be.
-                ..of_policies(name, None, policies, &names(policies))
-            }
+            let trouble = format!(
+                "its ClusterHealth cannot be read, so only dependents that policies name are looked at, \
+                 and only marks count; delete it once all is as it should be: {error}"
+            );
+            (None, Some(trouble))
         }
+    };
+    // One that was created and not written yet does not say which policy it is: any may be.
+    let says = |it: &ClusterHealthStatus| it.policy.is_some() || !it.dependents.is_empty();
+    let any = policies.iter().map(|known| known.policy.name.clone());
+    let any: Vec<_> = any.filter(|_| !status.as_ref().is_some_and(says)).collect();
+    Plan {
+        trouble,
+        ..of_policies(name, status, policies, &any)
     }
-}
-
-/// Whether a ClusterHealth does not tell where to look.
-fn says_nothing(status: Option<&ClusterHealthStatus>) -> bool {
-    status.is_none_or(|status| status.policy.is_none() && status.dependents.is_empty())
 }
 
 /// What is known of a cluster by its ClusterHealth, and by the policies that are responsible for it,
@@ -346,9 +349,4 @@ fn of_policies(
         .flat_map(|rules| rules.template.dependents().iter().cloned())
         .collect();
     Plan::new(name.into(), &health, dependents)
-}
-
-fn names(policies: &[KnownPolicy]) -> Vec<Arc<str>> {
-    let policies = policies.iter();
-    policies.map(|known| known.policy.name.clone()).collect()
 }

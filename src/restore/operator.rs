@@ -108,13 +108,7 @@ pub async fn observe(seed: &Seed, namespace: &str) -> OperatorPresence {
             Err(unknown) => return unknown,
         }
         // Given back meanwhile.
-        if !vacant
-            && now
-                .holder_identity
-                .as_deref()
-                .unwrap_or_default()
-                .is_empty()
-        {
+        if !vacant && now.holder_identity.as_ref().is_none_or(String::is_empty) {
             start = Instant::now();
         }
     }
@@ -122,9 +116,9 @@ pub async fn observe(seed: &Seed, namespace: &str) -> OperatorPresence {
 
 /// For how long it holds without a renewal.
 fn seconds(lease: &LeaseSpec) -> u64 {
-    let seconds = lease.lease_duration_seconds.map(u64::try_from);
-    match seconds {
-        Some(Ok(seconds)) if seconds > 0 => seconds,
-        _ => DEFAULT_SECONDS,
-    }
+    let seconds = lease.lease_duration_seconds.unwrap_or_default();
+    u64::try_from(seconds)
+        .ok()
+        .filter(|it| *it > 0)
+        .unwrap_or(DEFAULT_SECONDS)
 }

@@ -1,29 +1,27 @@
-//! Text from others, made fit for a status, an event or a log line.
+//! Text from others, made fit for a status, an event, a log line or a terminal.
 
-/// `text` in at most `max` characters of one line.
-///
-/// Control, formatting and other invisible characters could forge log lines or hide text in a
-/// terminal, so only letters, digits, printable ASCII and single spaces stay.
+/// `text` in at most `max` characters of one line, with single spaces.
 pub(crate) fn clean(text: &str, max: usize) -> String {
-    let mut out = String::new();
-    let mut room = max;
-    for word in text
-        .split(|c: char| c.is_whitespace() || c.is_control())
-        .filter(|w| !w.is_empty())
-    {
-        let gap = if out.is_empty() { "" } else { " " };
-        for c in gap.chars().chain(word.chars()) {
-            if room == 0 {
-                out.pop();
-                out.push('…');
-                return out;
-            }
-            room -= 1;
-            let printable = c == ' ' || c.is_ascii_graphic() || c.is_alphanumeric();
-            out.push(if printable { c } else { '?' });
-        }
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control());
+    let words = words
+        .filter(|word| !word.is_empty())
+        .take(max.saturating_add(1));
+    let line = visible(&words.collect::<Vec<_>>().join(" "));
+    let mut short: String = line.chars().take(max).collect();
+    if short.len() < line.len() {
+        short.pop();
+        short.push('…');
     }
-    out
+    short
+}
+
+/// Replaces what could forge a line, hide text in a terminal or move its cursor, except for ends of lines: all but
+/// letters, digits, printable ASCII, and the mark of a text that was cut.
+pub(crate) fn visible(lines: &str) -> String {
+    // Hangul fillers are letters, and show nothing.
+    let filler = |c| matches!(c, '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}');
+    let shown = |c: char| c.is_ascii_graphic() || " \n…".contains(c) || c.is_alphanumeric();
+    lines.replace(|c| filler(c) || !shown(c), "?")
 }
 
 /// The start of a body, as [`clean`] text.
@@ -55,11 +53,18 @@ mod tests {
             ("  two\r\n\tlines ", 80, "two lines"),
             ("\u{1b}[31mred\u{202e}evil\u{0}", 80, "[31mred?evil"),
             ("größer", 80, "größer"),
+            ("a\u{3164}b\u{115f}c\u{1160}d\u{ffa0}", 80, "a?b?c?d?"),
             ("abcdef", 4, "abc…"),
             ("abcd", 4, "abcd"),
         ] {
             assert_eq!(clean(text, max), expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_page_keeps_its_lines() {
+        let page = "größer…\n\u{1b}[2J\u{202e}x\u{3164}\u{200b}\r\n";
+        assert_eq!(visible(page), "größer…\n?[2J?x???\n");
     }
 
     #[test]

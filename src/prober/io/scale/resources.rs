@@ -50,10 +50,10 @@ impl Resources {
         dependent: &DependentRef,
         since: Option<Instant>,
     ) -> Served {
-        let version: GroupVersion = dependent
-            .api_version
-            .parse()
-            .map_err(|error| ScaleError::UnknownKind(format!("{error}")))?;
+        // Its texts become a path, and may come from a status.
+        let valid = Some(dependent).filter(|it| it.is_valid());
+        let version: Option<GroupVersion> = valid.and_then(|it| it.api_version.parse().ok());
+        let version = version.ok_or_else(|| ScaleError::UnknownKind(dependent.to_string()))?;
         let kind = version.with_kind(&dependent.kind);
         if dependent.api_version == APPS && APPS_KINDS.contains(&&*dependent.kind) {
             return Ok((Family::Apps, ApiResource::from_gvk(&kind)));
