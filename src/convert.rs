@@ -49,13 +49,26 @@ pub struct Converted {
 /// # Errors
 /// Each problem, or that there is no configuration.
 pub fn convert(text: &str, name: &str) -> Result<Converted, Vec<String>> {
-    let [prober, weeder] = configurations(text).map_err(|error| vec![error])?;
+    let found = configurations(text).map_err(|error| vec![error])?;
+    if found.is_empty() {
+        return Err(vec![format!(
+            "there is no configuration of Gardener's dependency-watchdog: one of the prober has \
+             {PROBER}, one of the weeder has {WEEDER}"
+        )]);
+    }
     let mut converted = Converted::default();
     let mut refusals = Vec::new();
-    for (kind, configuration) in [("ProbePolicy", prober), ("WeedPolicy", weeder)] {
-        let Some(mut spec) = configuration else {
+    for (kind, field) in [("ProbePolicy", PROBER), ("WeedPolicy", WEEDER)] {
+        let mut of_kind = found.iter().filter(|it| it.contains_key(field));
+        let Some(mut spec) = of_kind.next().cloned() else {
             continue;
         };
+        if of_kind.next().is_some() {
+            refusals.push(format!(
+                "there are several configurations with {field}: name the ConfigMap that the tool's \
+                 Deployment mounts"
+            ));
+        }
         let mut note = |text: String| converted.notes.push(format!("{kind}: {text}"));
         if kind == "ProbePolicy" {
             prober_fields(&mut spec, &mut note);
@@ -66,70 +79,38 @@ pub fn convert(text: &str, name: &str) -> Result<Converted, Vec<String>> {
             "apiVersion": format!("{GROUP}/v1alpha1"), "kind": kind,
             "metadata": {"name": name}, "spec": spec,
         });
-        let found = problems(&policy).unwrap_or_default();
-        refusals.extend(
-            found
-                .iter()
-                .map(|problem| format!("{kind}/{name} {problem}")),
-        );
+        let problems = problems(&policy).unwrap_or_default().into_iter();
+        refusals.extend(problems.map(|it| format!("{kind}/{name} {it}")));
         match serde_saphyr::to_string(&policy) {
             Ok(policy) => converted.yaml += &format!("---\n{policy}"),
             Err(error) => refusals.push(format!("{kind}/{name} cannot be written: {error}")),
         }
     }
-    if refusals.is_empty() {
-        Ok(converted)
-    } else {
-        Err(refusals)
+    match refusals.is_empty() {
+        true => Ok(converted),
+        false => Err(refusals),
     }
 }
 
 /// Returns the configurations of prober and weeder in a text.
-fn configurations(text: &str) -> Result<[Option<Object>; 2], String> {
-    let mut found = [None, None];
+fn configurations(text: &str) -> Result<Vec<Object>, String> {
+    let mut found = Vec::new();
     for object in documents(text)?.into_iter().flat_map(objects) {
         let is_config_map = object.get("kind").is_some_and(|kind| kind == "ConfigMap");
-        let data = object
-            .get("data")
-            .and_then(Value::as_object)
-            .filter(|_| is_config_map);
-        let texts = data
-            .into_iter()
-            .flat_map(Object::values)
-            .filter_map(Value::as_str);
+        let data = object.get("data").filter(|_| is_config_map);
+        let texts = data.and_then(Value::as_object).into_iter();
+        let texts = texts.flat_map(Object::values).filter_map(Value::as_str);
         for text in texts.filter(|text| text.contains(PROBER) || text.contains(WEEDER)) {
-            for configuration in documents(text)? {
-                keep(configuration, &mut found)?;
-            }
+            found.extend(documents(text)?);
         }
-        keep(object, &mut found)?;
+        found.push(object);
     }
-    match found {
-        [None, None] => Err(format!(
-            "there is no configuration of Gardener's dependency-watchdog: one of the prober has \
-             {PROBER}, one of the weeder has {WEEDER}"
-        )),
-        found => Ok(found),
-    }
-}
-
-/// Keeps an object if it is a configuration.
-fn keep(object: Value, found: &mut [Option<Object>; 2]) -> Result<(), String> {
-    let [prober, weeder] = found;
-    let (field, place) = match &object {
-        object if object.get(PROBER).is_some() => (PROBER, prober),
-        object if object.get(WEEDER).is_some() => (WEEDER, weeder),
-        _ => return Ok(()),
-    };
-    if let Value::Object(object) = object
-        && place.replace(object).is_some()
-    {
-        return Err(format!(
-            "there are several configurations with {field}: name the ConfigMap that the tool's \
-             Deployment mounts"
-        ));
-    }
-    Ok(())
+    let is_one = |it: &Object| it.contains_key(PROBER) || it.contains_key(WEEDER);
+    let objects = found.into_iter().filter_map(|it| match it {
+        Value::Object(object) => Some(object),
+        _ => None,
+    });
+    Ok(objects.filter(is_one).collect())
 }
 
 fn prober_fields(spec: &mut Object, note: &mut impl FnMut(String)) {
@@ -162,21 +143,14 @@ fn prober_fields(spec: &mut Object, note: &mut impl FnMut(String)) {
     for dependent in &mut dependents {
         dependent_fields(dependent, note);
     }
-    let first = dependents.iter().map(|it| level(it, "scaleDown")).min();
     let others = dependents
         .iter()
         .filter(|it| !REPLACE_MACHINES.contains(&name(it)));
-    let last = others.map(|it| level(it, "scaleUp")).max();
+    let last = others.map(|it| restore_level(it)).max();
     for dependent in dependents {
         let name = name(dependent).to_owned();
-        let down = level(dependent, "scaleDown");
-        if name == "kube-controller-manager" && Some(down) > first {
-            note(format!(
-                "{name} has scaleDown.level {down}: it is scaled down only after the level before it"
-            ));
-        }
         // What comes after it would wait as well.
-        if REPLACE_MACHINES.contains(&&*name) && Some(level(dependent, "scaleUp")) >= last {
+        if REPLACE_MACHINES.contains(&&*name) && Some(restore_level(dependent)) >= last {
             let up = dependent.entry("scaleUp").or_insert_with(|| json!({}));
             if let Some(up) = up.as_object_mut() {
                 up.insert("awaitNodes".to_owned(), AWAIT_NODES.into());
@@ -210,8 +184,8 @@ fn name(dependent: &Object) -> &str {
     name.and_then(Value::as_str).unwrap_or_default()
 }
 
-fn level(dependent: &Object, way: &str) -> i64 {
-    let level = dependent.get(way).and_then(|it| it.get("level"));
+fn restore_level(dependent: &Object) -> i64 {
+    let level = dependent.get("scaleUp").and_then(|it| it.get("level"));
     level.and_then(Value::as_i64).unwrap_or_default()
 }
 
@@ -269,8 +243,6 @@ dependentResourceInfos:
             [
                 "ProbePolicy: assumed kcmNodeMonitorGraceDuration: 40s, as the tool does; the \
              nodeMonitorGracePeriod of a Shoot counts before it",
-                "ProbePolicy: kube-controller-manager has scaleDown.level 1: it is scaled down only \
-             after the level before it",
                 "ProbePolicy: added scaleUp.awaitNodes: 2m of machine-controller-manager",
                 "ProbePolicy: added scaleUp.awaitNodes: 2m of cluster-autoscaler",
                 "ProbePolicy: added mode: Enforce",

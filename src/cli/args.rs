@@ -3,15 +3,16 @@
 use std::{num::NonZeroU32, path::PathBuf, time::Duration};
 
 use clap::{ArgAction, Args};
-use kube::Client;
 
 use crate::{
     api,
     checks::FeatureGates,
     runtime::{
-        leader::{Elector, Times, TimesError},
-        seed::{LEAST_QPS, MOST_QPS, Rate},
+        leader::{Times, TimesError},
+        metrics::RequestMetrics,
+        seed::{self, LEAST_QPS, MOST_QPS, Rate, Seed},
         telemetry::LogFormat,
+        wire::{Access, Wire},
     },
 };
 
@@ -82,16 +83,7 @@ pub(super) struct AdminArgs {
 pub(super) struct ActingArgs {
     /// Take every policy for one with the mode DryRun, whatever it says: observe, judge and report,
     /// but scale no dependent and delete no pod
-    #[arg(
-        long,
-        env = "DWD_DRY_RUN",
-        value_name = "BOOL",
-        default_value_t = false,
-        default_missing_value = "true",
-        num_args = 0..=1,
-        require_equals = true,
-        action = ArgAction::Set
-    )]
+    #[arg(long, env = "DWD_DRY_RUN")]
     pub(super) dry_run: bool,
 }
 
@@ -105,29 +97,6 @@ pub(super) struct FormerArgs {
     /// Policies have taken its place
     #[arg(long, value_name = "FILE", hide = true)]
     config_file: Option<PathBuf>,
-}
-
-/// What is said of the flags of [`FormerArgs`].
-pub(super) struct Former {
-    /// The kind that holds what was in the file.
-    pub(super) policy: &'static str,
-    /// Of which none waits for another.
-    pub(super) unit: &'static str,
-}
-
-/// A flag is given whose time is over.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum FormerError {
-    #[error(
-        "--config-file {file}: there is no configuration file any more; `dependency-watchdog convert \
-         -f {file}` turns it into a {policy}: apply that, and leave this flag out"
-    )]
-    ConfigFile {
-        /// Its path.
-        file: PathBuf,
-        /// What has taken its place.
-        policy: &'static str,
-    },
 }
 
 /// Which of several replicas acts.
@@ -156,7 +125,7 @@ pub(super) struct LeaderArgs {
         default_value = "garden",
         value_parser = namespace
     )]
-    leader_election_namespace: String,
+    pub(super) leader_election_namespace: String,
 
     /// For how long others wait that see no renewal of the Lease, until one of them takes it; whole
     /// seconds, 1s to 24h
@@ -206,6 +175,20 @@ pub(super) struct LogArgs {
 }
 
 impl ClientArgs {
+    /// Connects to the seed.
+    pub(super) async fn connect(&self, metrics: &RequestMetrics) -> Result<Wire, String> {
+        let config = seed::config(self.kubeconfig.as_deref()).await;
+        let wire = config.and_then(|config| Wire::new(config, metrics));
+        wire.map_err(|error| error.to_string())
+    }
+
+    /// Connects a command to the seed.
+    pub(super) async fn seed(&self, access: Access) -> Result<Seed, String> {
+        let metrics = RequestMetrics::default();
+        let client = self.connect(&metrics).await?.client(access);
+        Ok(Seed::new(client, self.rate(), &metrics))
+    }
+
     /// Of what is reported.
     pub(super) fn rate(&self) -> Rate {
         let default_burst = NonZeroU32::new(DEFAULT_BURST).unwrap_or(NonZeroU32::MIN);
@@ -221,58 +204,41 @@ impl ClientArgs {
 }
 
 impl LeaderArgs {
-    /// What it takes to stand for election; `None` if there is none.
-    pub(super) fn election(&self) -> Result<Option<Election>, TimesError> {
+    /// Times by which the Lease is held; `None` without an election.
+    pub(super) fn times(&self) -> Result<Option<Times>, TimesError> {
         if !self.enable_leader_election {
             return Ok(None);
         }
-        let times = Times::new(
+        let (lease, renewal) = (
             self.leader_elect_lease_duration,
             self.leader_elect_renew_deadline,
-            self.leader_elect_retry_period,
-        )?;
-        let namespace = self.leader_election_namespace.clone();
-        Ok(Some(Election { namespace, times }))
-    }
-}
-
-/// Where the Lease is, and by which times it is held.
-pub(super) struct Election {
-    namespace: String,
-    times: Times,
-}
-
-impl Election {
-    /// A candidate for the Lease of this name.
-    pub(super) fn elector(&self, client: Client, lease: &str) -> Elector {
-        Elector::new(client, &self.namespace, lease, self.times)
+        );
+        Times::new(lease, renewal, self.leader_elect_retry_period).map(Some)
     }
 }
 
 impl FormerArgs {
-    /// Refuses what cannot be done any more, and tells which flags make no difference.
-    pub(super) fn check(&self, former: &Former) -> Result<(), FormerError> {
-        let Former { policy, unit } = former;
-        if let Some(file) = &self.config_file {
-            return Err(FormerError::ConfigFile {
-                file: file.clone(),
-                policy,
-            });
-        }
+    /// Refuses what cannot be done any more, and logs which flags make no difference.
+    pub(super) fn check(&self, policy: &str) -> Result<(), String> {
         if self.concurrent_reconciles.is_some() {
             tracing::warn!(
-                "--concurrent-reconciles makes no difference: no {unit} waits for another"
+                "--concurrent-reconciles makes no difference: nothing waits for another"
             );
         }
-        Ok(())
+        match &self.config_file {
+            None => Ok(()),
+            Some(file) => Err(format!(
+                "--config-file {file}: there is no configuration file any more; `dependency-watchdog convert \
+                 -f {file}` turns it into a {policy}: apply that, and leave this flag out",
+                file = file.display()
+            )),
+        }
     }
 }
 
-/// A name as RFC 1123 has it for a label.
+/// Returns the name of a namespace.
 pub(super) fn namespace(text: &str) -> Result<String, String> {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let ends = !text.starts_with('-') && !text.ends_with('-');
-    match (1..=63).contains(&text.len()) && ends && text.bytes().all(inner) {
+    match api::is_dns_label(text) {
         true => Ok(text.to_owned()),
         false => Err("must be the name of a namespace".to_owned()),
     }
@@ -309,16 +275,12 @@ mod tests {
 
     #[test]
     fn a_configuration_file_is_refused_by_the_kind_that_took_its_place() {
-        let former = Former {
-            policy: "WeedPolicy",
-            unit: "service",
-        };
         let args = |file: Option<&str>| FormerArgs {
             concurrent_reconciles: NonZeroU32::new(5),
             config_file: file.map(PathBuf::from),
         };
-        assert!(args(None).check(&former).is_ok());
-        let error = args(Some("/etc/c")).check(&former).unwrap_err().to_string();
+        assert_eq!(args(None).check("WeedPolicy"), Ok(()));
+        let error = args(Some("/etc/c")).check("WeedPolicy").unwrap_err();
         assert!(
             error.contains("convert -f /etc/c`") && error.contains("WeedPolicy"),
             "{error}"
@@ -335,7 +297,7 @@ mod tests {
         let election = |elects: &str| {
             let args = ["replica", "--leader-elect-retry-period=9s", elects];
             let replica = <Replica as clap::Parser>::try_parse_from(args).unwrap();
-            replica.leader.election().map(|it| it.is_some())
+            replica.leader.times().map(|it| it.is_some())
         };
         assert!(matches!(
             election("--enable-leader-election=false"),
@@ -360,24 +322,6 @@ mod tests {
         ] {
             let expected = seconds.map(Duration::from_secs);
             assert_eq!(up_to_a_day(text).ok(), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_namespace_is_a_name() {
-        for (text, valid) in [
-            ("garden", true),
-            ("kube-system", true),
-            ("a", true),
-            ("", false),
-            ("-garden", false),
-            ("garden-", false),
-            ("Garden", false),
-            ("garden/x", false),
-            (&*"a".repeat(63), true),
-            (&*"a".repeat(64), false),
-        ] {
-            assert_eq!(namespace(text).is_ok(), valid, "{text}");
         }
     }
 

@@ -41,8 +41,18 @@ pub(super) fn run(args: &CheckArgs) -> Result<u8, String> {
 /// Returns one line per problem and a last one that counts, and the number of problems.
 fn checked(paths: &[PathBuf], mut input: impl Read) -> Result<(String, usize), String> {
     let (mut lines, mut checked, mut passed_over) = (Vec::new(), 0, 0);
-    let folders: Result<Vec<_>, _> = paths.iter().map(|path| files::below(path)).collect();
-    for path in folders?.into_iter().flatten() {
+    let mut found = Vec::new();
+    for path in paths {
+        let below = files::below(path)?;
+        if below.is_empty() {
+            let folder = files::name(path);
+            return Err(format!(
+                "{folder}: there is no *.yaml, *.yml or *.json in this folder"
+            ));
+        }
+        found.extend(below);
+    }
+    for path in found {
         let text = files::read(&path, &mut input)?;
         let file = files::name(&path);
         let documents = check::documents(&text).unwrap_or_else(|error| {
@@ -234,6 +244,12 @@ spec:
             report,
             "policies: 2, problems: 0, objects of other kinds: 1\n"
         );
+        write("a\n::error::\u{202e}.yaml", "kind: [");
+        let (report, problems) = checked(&[folder.path().into()], io::empty()).unwrap();
+        assert!(
+            report.contains(r"a\n::error::\u{202e}.yaml") && problems == 1,
+            "{report}"
+        );
     }
 
     #[test]
@@ -246,7 +262,7 @@ spec:
                 &*folder.path().join("missing.yaml"),
                 "missing.yaml: No such file",
             ),
-            (&latin, "latin.txt: it is not text in UTF-8"),
+            (&latin, "latin.txt: stream did not contain valid UTF-8"),
             (folder.path(), "there is no *.yaml"),
             (Path::new("-"), "reading stdin: it is longer than 16 MiB"),
         ] {

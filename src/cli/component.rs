@@ -7,18 +7,15 @@ use clap::Args;
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use super::args::{
-    ActingArgs, AdminArgs, ClientArgs, Former, FormerArgs, FormerError, LeaderArgs, LogArgs,
-};
+use super::args::{ActingArgs, AdminArgs, ClientArgs, FormerArgs, LeaderArgs, LogArgs};
 use crate::runtime::{
-    admin::{Admin, BindError},
+    admin::Admin,
     instruments::Common,
-    leader::{Elected, Elector, Ended, Stuck, Term, TimesError},
+    leader::{Elected, Elector, Ended},
     metrics::Registry,
-    seed::{self, ClientError, Seed},
-    shutdown,
-    telemetry::{self, FilterError},
-    wire::{Access, Wire},
+    seed::Seed,
+    shutdown, telemetry,
+    wire::Access,
 };
 
 /// A leader that has not listed what it acts on after this long gives way to others: a new version
@@ -55,8 +52,8 @@ pub(super) struct Component {
     pub(super) name: &'static str,
     /// The Lease for which its replicas stand.
     pub(super) lease: &'static str,
-    /// What is said of flags that it does not have any more.
-    pub(super) former: Former,
+    /// Kind that has taken the place of the configuration file.
+    pub(super) policy: &'static str,
     /// By which others see how it fares.
     pub(super) instruments: Common,
     /// All that it shows.
@@ -78,80 +75,48 @@ pub(super) struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    /// Waits until this process leads.
-    pub(super) async fn elected(self) -> Context {
+    /// Waits until this process leads, and returns the seed for the term, and what ends its work.
+    pub(super) async fn elected(self) -> (Seed, CancellationToken) {
         let term = self.elected.term().await;
         self.instruments.leader.set(1);
         self.begins.notify_one();
-        Context {
-            seed: self.seed.led_by(term.leadership.clone()),
-            term,
-        }
+        (self.seed.led_by(term.leadership), term.stop)
     }
-}
-
-/// What a component works with, in one term.
-pub(super) struct Context {
-    /// The seed, as long as the term lasts.
-    pub(super) seed: Seed,
-    /// In which it acts.
-    pub(super) term: Term,
-}
-
-/// Why a component does not run.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ComponentError {
-    #[error(transparent)]
-    Former(#[from] FormerError),
-    #[error(transparent)]
-    Log(#[from] FilterError),
-    #[error(transparent)]
-    Client(#[from] ClientError),
-    #[error(transparent)]
-    Bind(#[from] BindError),
-    #[error("signals cannot be listened for: {0}")]
-    Signals(#[from] std::io::Error),
-    #[error(transparent)]
-    Times(#[from] TimesError),
-    #[error(transparent)]
-    Stuck(#[from] Stuck),
-    #[error(
-        "this replica led, and could not list {0} within {BLIND:?}, as its log tells; it gave the \
-         Lease back, since another may be able to"
-    )]
-    Blind(String),
 }
 
 impl Component {
     /// Works until it is told to stop: in one candidacy after the other, each of which begins with nothing.
+    ///
+    /// # Errors
+    /// When it cannot begin, or a leader cannot see what it acts on.
     pub(super) async fn run(
         self,
         args: &ComponentArgs,
-        work: impl AsyncFn(Candidate<'_>) -> Result<(), ComponentError>,
-    ) -> Result<(), ComponentError> {
+        work: impl AsyncFn(Candidate<'_>),
+    ) -> Result<u8, String> {
         let Self {
             name,
             lease,
-            former,
+            policy,
             instruments,
             registry,
         } = self;
-        telemetry::init(&args.log.log, args.log.log_format)?;
+        telemetry::init(&args.log.log, args.log.log_format).map_err(text)?;
         tracing::info!(version = env!("CARGO_PKG_VERSION"), "the {name} starts");
-        args.former.check(&former)?;
+        args.former.check(policy)?;
         let dry_run = args.acting.dry_run;
         if dry_run {
             tracing::info!("--dry-run: every policy is taken for one with the mode DryRun");
         }
-        let election = args.leader.election()?;
-        let stop = shutdown::on_signal()?;
+        let times = args.leader.times().map_err(text)?;
+        let stop = shutdown::on_signal().map_err(text)?;
         let (metrics, health) = (&args.admin.metrics_bind_addr, &args.admin.health_bind_addr);
-        let admin = Admin::bind(metrics, health, (registry, instruments.shown())).await?;
+        let admin = Admin::bind(metrics, health, (registry, instruments.shown())).await;
+        let admin = admin.map_err(text)?;
         // It tells about the end, so it outlives it.
         let _serving = AbortOnDropHandle::new(tokio::spawn(admin.run()));
-        let config = seed::config(args.client.kubeconfig.as_deref()).await?;
         let requests = &instruments.requests;
-        let wire = Wire::new(config, requests)?;
+        let wire = args.client.connect(requests).await?;
         let seed = Seed::new(wire.client(Access::All), args.client.rate(), requests);
         let work = async |elected: Elected, begins: &Notify, instruments: &Common| {
             let stopped = stop.clone();
@@ -171,17 +136,23 @@ impl Component {
             };
             work(candidate).await
         };
-        match election {
-            Some(election) => {
-                let elector = election.elector(seed.client().clone(), lease);
-                lead(elector, &instruments, &stop, work).await
+        match times {
+            Some(times) => {
+                let namespace = &args.leader.leader_election_namespace;
+                let elector = Elector::new(seed.client().clone(), namespace, lease, times);
+                lead(elector, &instruments, &stop, work).await?;
             }
             None => {
                 let elected = Elected::unopposed(stop.clone());
-                work(elected, &Notify::new(), &instruments).await
+                work(elected, &Notify::new(), &instruments).await;
             }
         }
+        Ok(0)
     }
+}
+
+fn text(error: impl ToString) -> String {
+    error.to_string()
 }
 
 /// Stands for election, and again whenever the Lease is lost.
@@ -189,8 +160,8 @@ async fn lead(
     mut elector: Elector,
     instruments: &Common,
     stop: &CancellationToken,
-    work: impl AsyncFn(Elected, &Notify, &Common) -> Result<(), ComponentError>,
-) -> Result<(), ComponentError> {
+    work: impl AsyncFn(Elected, &Notify, &Common),
+) -> Result<(), String> {
     loop {
         let instruments = instruments.anew();
         instruments.leader.set(0);
@@ -202,13 +173,17 @@ async fn lead(
                 instruments.watches.blind(BLIND).await
             };
             tokio::select! {
-                done = work(elected, &begins, &instruments) => done,
-                kinds = blind => Err(ComponentError::Blind(kinds.join(", "))),
+                () = work(elected, &begins, &instruments) => Ok(()),
+                kinds = blind => Err(format!(
+                    "this replica led, and could not list {} within {BLIND:?}, as its log tells; it gave the \
+                     Lease back, since another may be able to",
+                    kinds.join(", ")
+                )),
             }
         };
         let ended = elector.stand(stop, candidacy).await;
         instruments.leader.set(0);
-        match ended? {
+        match ended.map_err(text)? {
             Ended::Stopped => return Ok(()),
             Ended::Done(done) => return done,
             Ended::Lost(lost) => {

@@ -1,26 +1,19 @@
 //! `dependency-watchdog explain`
 
-use std::{
-    io::{self, Write},
-    process::ExitCode,
-};
-
 use clap::Args;
 
-use super::args::ClientArgs;
+use super::{
+    args::{ClientArgs, namespace},
+    files,
+};
 use crate::{
+    api::is_dns_subdomain,
     explain::{self, AskError},
-    runtime::{
-        metrics::RequestMetrics,
-        seed::{self, ClientError, Seed},
-        wire::{Access, Wire},
-    },
+    runtime::wire::Access,
 };
 
-/// There is no such cluster.
+/// Exit code if there is no such cluster.
 const NO_SUCH_CLUSTER: u8 = 1;
-/// The seed could not be asked; also what a wrong flag ends with.
-const COULD_NOT_ASK: u8 = 2;
 
 /// Which cluster is explained.
 #[derive(Debug, Args)]
@@ -37,7 +30,7 @@ pub(super) struct ExplainArgs {
         env = "DWD_LEADER_ELECTION_NAMESPACE",
         value_name = "NAMESPACE",
         default_value = "garden",
-        value_parser = object_name
+        value_parser = namespace
     )]
     leader_election_namespace: String,
 
@@ -46,52 +39,29 @@ pub(super) struct ExplainArgs {
 }
 
 /// Prints the page, and returns the exit code.
-pub(super) async fn run(args: ExplainArgs) -> ExitCode {
-    let (code, error) = match explain(args).await {
-        Ok(page) => match io::stdout().lock().write_all(page.as_bytes()) {
-            // A reader that has seen enough is no failure.
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => (
-                COULD_NOT_ASK,
-                format!("writing to the standard output: {error}"),
-            ),
-            _ => return ExitCode::SUCCESS,
-        },
-        Err(error @ AskError::NoSuchCluster(_)) => (NO_SUCH_CLUSTER, error.to_string()),
-        Err(error) => (COULD_NOT_ASK, error.to_string()),
-    };
-    eprintln!("error: {error}");
-    ExitCode::from(code)
-}
-
-async fn explain(args: ExplainArgs) -> Result<String, AskError> {
-    let ExplainArgs {
-        cluster, client, ..
-    } = &args;
-    let could_not = |error: ClientError| AskError::CouldNot(cluster.clone(), error.to_string());
-    let config = seed::config(client.kubeconfig.as_deref()).await;
-    let config = config.map_err(could_not)?;
-    let metrics = RequestMetrics::default();
-    let wire = Wire::new(config, &metrics).map_err(could_not)?;
-    let seed = Seed::new(wire.client(Access::Reads), client.rate(), &metrics);
-    let answers = explain::ask(&seed, cluster, &args.leader_election_namespace).await?;
-    Ok(explain::page(&answers))
-}
-
-/// The name of a Cluster, also of that of a shoot given as `project/name`.
-fn cluster_name(text: &str) -> Result<String, String> {
-    match text.split_once('/') {
-        Some((project, name)) => object_name(&format!("shoot--{project}--{name}")),
-        None => object_name(text),
+///
+/// # Errors
+/// When the seed cannot be asked.
+pub(super) async fn run(args: ExplainArgs) -> Result<u8, String> {
+    let seed = args.client.seed(Access::Reads).await?;
+    match explain::ask(&seed, &args.cluster, &args.leader_election_namespace).await {
+        Ok(answers) => files::print(&explain::page(&answers)).map(|()| 0),
+        Err(error @ AskError::NoSuchCluster(_)) => {
+            eprintln!("error: {error}");
+            Ok(NO_SUCH_CLUSTER)
+        }
+        Err(error) => Err(error.to_string()),
     }
 }
 
-/// A name as RFC 1123 has it for a subdomain.
-fn object_name(text: &str) -> Result<String, String> {
-    let inner = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
-    let end = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
-    let ends = end(text.bytes().next()) && end(text.bytes().next_back());
-    match text.len() <= 253 && ends && text.bytes().all(inner) {
-        true => Ok(text.to_owned()),
+/// Returns the name of a Cluster, also of that of a shoot given as `project/name`.
+fn cluster_name(text: &str) -> Result<String, String> {
+    let name = match text.split_once('/') {
+        Some((project, name)) => format!("shoot--{project}--{name}"),
+        None => text.to_owned(),
+    };
+    match is_dns_subdomain(&name) {
+        true => Ok(name),
         false => {
             Err("must be the name of an object: lower case letters, digits, '-' or '.'".to_owned())
         }

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::check::MAX_BYTES;
+use crate::{check::MAX_BYTES, util::text::visible};
 
 /// Extensions of the files of a folder that are read.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
@@ -15,37 +15,25 @@ const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 /// links to folders are passed over.
 ///
 /// # Errors
-/// When the folder cannot be read, or has no such file.
+/// When the folder cannot be read.
 pub(super) fn below(path: &Path) -> Result<Vec<PathBuf>, String> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
+    let failed = |error| format!("reading {}: {error}", name(path));
     let mut files = Vec::new();
-    collect(path, &mut files).map_err(|error| format!("reading {}: {error}", path.display()))?;
-    if files.is_empty() {
-        return Err(format!(
-            "{}: there is no *.yaml, *.yml or *.json in this folder",
-            path.display()
-        ));
-    }
-    files.sort();
-    Ok(files)
-}
-
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let path = entry.path();
+    for entry in fs::read_dir(path).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let (path, is_folder) = (entry.path(), entry.file_type().map_err(failed)?.is_dir());
         let extension = path.extension().and_then(|it| it.to_str());
-        if entry.file_type()?.is_dir() {
-            if !entry.file_name().as_encoded_bytes().starts_with(b".") {
-                collect(&path, files)?;
-            }
+        if is_folder && !entry.file_name().as_encoded_bytes().starts_with(b".") {
+            files.extend(below(&path)?);
         } else if extension.is_some_and(|it| EXTENSIONS.contains(&it)) && !path.is_dir() {
             files.push(path);
         }
     }
-    Ok(())
+    files.sort();
+    Ok(files)
 }
 
 /// Returns the text of a file, or of `input` for `-`.
@@ -54,40 +42,42 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
 /// When it cannot be read, is no text, or is longer than is read.
 pub(super) fn read(path: &Path, input: &mut impl Read) -> Result<String, String> {
     let limit = MAX_BYTES as u64 + 1;
-    let mut bytes = Vec::new();
-    let read = if path.as_os_str() == "-" {
-        input.take(limit).read_to_end(&mut bytes)
-    } else {
-        File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes))
+    let mut text = String::new();
+    let read = match path.to_str() {
+        Some("-") => input.take(limit).read_to_string(&mut text),
+        _ => File::open(path).and_then(|file| file.take(limit).read_to_string(&mut text)),
     };
-    let failed = |why: String| Err(format!("reading {}: {why}", name(path)));
-    match (read, String::from_utf8(bytes)) {
-        (Err(error), _) => failed(error.to_string()),
-        (Ok(length), _) if length > MAX_BYTES => failed(format!(
-            "it is longer than {} MiB; name the files that hold policies",
+    match read {
+        Err(error) => Err(format!("reading {}: {error}", name(path))),
+        Ok(length) if length > MAX_BYTES => Err(format!(
+            "reading {}: it is longer than {} MiB; name the files that hold policies",
+            name(path),
             MAX_BYTES >> 20
         )),
-        (Ok(_), Err(_)) => failed("it is not text in UTF-8".to_owned()),
-        (Ok(_), Ok(text)) => Ok(text),
+        Ok(_) => Ok(text),
     }
 }
 
-/// Returns what a file is called in messages.
+/// Returns what a file is called in messages: in quotes if its name could be read as another line.
 pub(super) fn name(path: &Path) -> String {
     match path.to_str() {
         Some("-") => "stdin".to_owned(),
-        _ => path.display().to_string(),
+        Some(name) if visible(name) == name && !name.contains('\n') => name.to_owned(),
+        _ => format!("{path:?}"),
     }
 }
 
-/// Writes to the standard output.
+/// Writes to the standard output. A reader that has seen enough is no failure.
 ///
 /// # Errors
-/// When it takes no more.
+/// When the text cannot be written.
 pub(super) fn print(text: &str) -> Result<(), String> {
     let mut output = io::stdout().lock();
-    let written = output
-        .write_all(text.as_bytes())
-        .and_then(|()| output.flush());
-    written.map_err(|error| format!("writing to the standard output: {error}"))
+    let written = output.write_all(text.as_bytes());
+    match written.and_then(|()| output.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("writing to the standard output: {error}"))
+        }
+        _ => Ok(()),
+    }
 }

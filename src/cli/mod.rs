@@ -44,33 +44,20 @@ enum Command {
     Check(check::CheckArgs),
 }
 
-/// Runs the command, and tells how it ended.
+/// Runs the command, and returns its exit code: 2 if it could not do its work.
 pub async fn run(cli: Cli) -> ExitCode {
     let ended = match cli.command {
-        Command::Prober(args) => prober::run(*args).await.map_err(|error| error.to_string()),
-        Command::Weeder(args) => weeder::run(*args).await.map_err(|error| error.to_string()),
-        Command::Explain(args) => return explain::run(*args).await,
-        Command::Restore(args) => return restore::run(*args).await,
-        Command::Crd => return exit_code(crd::run()),
-        Command::Convert(args) => return exit_code(convert::run(&args)),
-        Command::Check(args) => return exit_code(check::run(&args)),
+        Command::Prober(args) => prober::run(*args).await,
+        Command::Weeder(args) => weeder::run(*args).await,
+        Command::Explain(args) => explain::run(*args).await,
+        Command::Restore(args) => restore::run(*args).await,
+        Command::Crd => crd::run(),
+        Command::Convert(args) => convert::run(&args),
+        Command::Check(args) => check::run(&args),
     };
-    match ended {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// Returns the exit code of a command that reads files: 2 if one cannot be read.
-fn exit_code(ended: Result<u8, String>) -> ExitCode {
-    ended.map_or_else(
-        |error| {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
-        },
-        ExitCode::from,
-    )
+    let code = ended.unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        2
+    });
+    code.into()
 }

@@ -3,8 +3,8 @@
 use clap::Args;
 
 use super::{
-    args::{CheckArgs, Former},
-    component::{Candidate, Component, ComponentArgs, ComponentError},
+    args::CheckArgs,
+    component::{Candidate, Component, ComponentArgs},
 };
 use crate::{
     checks::Runner,
@@ -26,15 +26,12 @@ pub(super) struct ProberArgs {
     checks: CheckArgs,
 }
 
-pub(super) async fn run(args: ProberArgs) -> Result<(), ComponentError> {
+pub(super) async fn run(args: ProberArgs) -> Result<u8, String> {
     let (instruments, registry) = Instruments::new();
     let component = Component {
         name: "prober",
         lease: LEASE,
-        former: Former {
-            policy: "ProbePolicy",
-            unit: "cluster",
-        },
+        policy: "ProbePolicy",
         instruments: instruments.common.clone(),
         registry,
     };
@@ -42,7 +39,7 @@ pub(super) async fn run(args: ProberArgs) -> Result<(), ComponentError> {
     let work = async |candidate: Candidate<'_>| {
         let dry_run = candidate.dry_run;
         let instruments = instruments.anew(candidate.instruments.clone());
-        let (context, standby) = if args.component.has_rivals() {
+        let ((seed, stop), standby) = if args.component.has_rivals() {
             let reads = candidate.reads.clone();
             let mut standby = Standby::begin(reads, dry_run, Default::default(), &instruments);
             (standby.until(candidate.elected()).await, Some(standby))
@@ -50,16 +47,15 @@ pub(super) async fn run(args: ProberArgs) -> Result<(), ComponentError> {
             (candidate.elected().await, None)
         };
         let counted = instruments.checks.clone();
-        let checks = Runner::new(context.seed.clone(), gates, counted, Names::default());
+        let checks = Runner::new(seed.clone(), gates, counted, Names::default());
         let prober = Prober {
-            seed: context.seed,
+            seed,
             dry_run,
             checks,
             dial: Default::default(),
             instruments: instruments.clone(),
         };
-        fleet::lead(prober, standby, context.term.stop).await;
-        Ok(())
+        fleet::lead(prober, standby, stop).await;
     };
     component.run(&args.component, work).await
 }

@@ -2,8 +2,6 @@
 
 use std::{
     io::{self, BufRead as _, IsTerminal as _, Write as _},
-    process::ExitCode,
-    sync::Arc,
     time::Duration,
 };
 
@@ -16,25 +14,19 @@ use crate::{
     prober::{plan::IGNORE, scale::Scaler},
     restore::{
         Restorer,
-        look::{LookError, Scope, View},
+        look::{Scope, View},
         operator::OperatorPresence,
         run::Ended,
     },
-    runtime::{
-        metrics::RequestMetrics,
-        seed::{self, ClientError, Seed},
-        shutdown,
-        wire::{Access, Wire},
-    },
+    runtime::{shutdown, wire::Access},
+    util::text::visible,
 };
 
-/// What was looked at is carried out within this; later it is looked at again, since the cluster may
-/// have been put to sleep meanwhile, and an operator may have come back.
+/// Longest time from a look to the consent: later the cluster may have been put to sleep, or an operator may be back.
 const FRESH: Duration = Duration::from_secs(30);
-/// Not all is back.
+/// Exit code if something is left.
 const LEFT: u8 = 1;
-/// Nothing could be asked, or it was asked for nonsense; clap's code for the latter.
-const NOT_ASKED: u8 = 2;
+const INTERRUPTED: &str = "interrupted; nothing was changed";
 
 /// Flags of restore.
 #[derive(Debug, Args)]
@@ -79,42 +71,14 @@ pub(super) struct RestoreArgs {
     client: ClientArgs,
 }
 
-/// Why nothing was asked.
-#[derive(Debug, thiserror::Error)]
-enum RestoreError {
-    #[error(transparent)]
-    Client(#[from] ClientError),
-    #[error("signals cannot be listened for: {0}")]
-    Signals(io::Error),
-    #[error(transparent)]
-    Look(#[from] LookError),
-    #[error(
-        "nobody can be asked, since this is no terminal: see what --dry-run shows, then give --yes"
-    )]
-    NoTerminal,
-    #[error("interrupted; nothing was changed")]
-    Interrupted,
-}
-
-pub(super) async fn run(args: RestoreArgs) -> ExitCode {
-    match restore(args).await {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => LEFT.into(),
-        Err(error) => {
-            eprintln!("error: {error}");
-            NOT_ASKED.into()
-        }
-    }
-}
-
-/// Restores, and tells whether all is back.
-async fn restore(args: RestoreArgs) -> Result<bool, RestoreError> {
-    let config = seed::config(args.client.kubeconfig.as_deref()).await?;
-    let metrics = RequestMetrics::default();
-    let client = Wire::new(config, &metrics)?.client(Access::All);
+/// Restores, and returns the exit code.
+///
+/// # Errors
+/// When the seed cannot be asked, or nobody can be asked whether to go on.
+pub(super) async fn run(args: RestoreArgs) -> Result<u8, String> {
+    let seed = args.client.seed(Access::All).await?;
     // Not before: a plugin that logs in is ended by a signal like everything else.
-    let stop = shutdown::on_signal().map_err(RestoreError::Signals)?;
-    let seed = Seed::new(client, args.client.rate(), &metrics);
+    let stop = shutdown::on_signal().map_err(|error| error.to_string())?;
     let restorer = Restorer {
         scaler: Scaler::new(seed.acting()),
         seed,
@@ -122,96 +86,51 @@ async fn restore(args: RestoreArgs) -> Result<bool, RestoreError> {
         overrule: args.overrule,
     };
     let scope = args.cluster.map_or(Scope::All, Scope::Cluster);
-    let look = async || {
-        let looking = restorer.look(&scope, &|line| eprintln!("{line} ..."));
-        let view = stop.run_until_cancelled(looking).await;
-        Ok(view.ok_or(RestoreError::Interrupted)??)
-    };
-    let ask = async || match args.yes {
-        true => Ok(true),
-        false => confirmed(&stop).await,
-    };
-    let view = match agree(look, ask, args.dry_run, args.overrule).await? {
-        Agreed::Restore(view) => view,
-        Agreed::Nothing { all_is_back } => return Ok(all_is_back),
-    };
-
+    let looking = restorer.look(&scope, &|line| eprintln!("{line} ..."));
+    let view = stop.run_until_cancelled(looking).await;
+    let view = view
+        .ok_or(INTERRUPTED)?
+        .map_err(|error| error.to_string())?;
+    let seen = Instant::now();
+    say(&preview(&view, args.overrule));
+    let can_be_done = frees(&view) || view.plans.iter().any(|plan| plan.workable() > 0);
+    if args.dry_run || !can_be_done {
+        let due = view.plans.iter().any(|plan| plan.is_due());
+        return Ok(if due || keeps(&view) { LEFT } else { 0 });
+    }
+    if !args.yes && !confirmed(&stop).await? {
+        say("nothing was changed");
+        return Ok(LEFT);
+    }
+    if seen.elapsed() > FRESH {
+        say(
+            "nothing was changed: it may not be as it was any more; run it again, and answer within 30s",
+        );
+        return Ok(LEFT);
+    }
     say("");
     Ok(carry_out(&restorer, view, &stop).await)
 }
 
-/// What came of looking and asking.
-enum Agreed {
-    /// This is to be restored.
-    Restore(View),
-    /// There is nothing to do, or it is not wanted.
-    Nothing { all_is_back: bool },
+/// Returns whether finalizers of policies are taken off once nothing is owed any more.
+fn frees(view: &View) -> bool {
+    matches!(view.operator, Some(OperatorPresence::Gone(_))) && !view.deleting.is_empty()
 }
 
-/// Shows what there is to do, and asks until somebody agrees to what is so at that moment.
-async fn agree(
-    look: impl AsyncFn() -> Result<View, RestoreError>,
-    ask: impl AsyncFn() -> Result<bool, RestoreError>,
-    dry_run: bool,
-    overrule: bool,
-) -> Result<Agreed, RestoreError> {
-    let mut view = look().await?;
-    loop {
-        let shown = preview(&view, overrule);
-        say(&shown);
-        let workable: usize = view.plans.iter().map(|plan| plan.workable()).sum();
-        if dry_run || workable + freeable(&view).len() == 0 {
-            let due = view.plans.iter().any(|plan| plan.is_due());
-            let all_is_back = !due && undecided(&view).is_empty();
-            return Ok(Agreed::Nothing { all_is_back });
-        }
-        let asked = Instant::now();
-        if !ask().await? {
-            say("nothing was changed");
-            return Ok(Agreed::Nothing { all_is_back: false });
-        }
-        if asked.elapsed() <= FRESH {
-            return Ok(Agreed::Restore(view));
-        }
-        view = look().await?;
-        if preview(&view, overrule) == shown {
-            return Ok(Agreed::Restore(view));
-        }
-        say("it is not as it was any more:\n");
-    }
+/// Returns whether policies keep their finalizers because an operator may be alive.
+fn keeps(view: &View) -> bool {
+    matches!(view.operator, Some(OperatorPresence::Unknown(_))) && !view.deleting.is_empty()
 }
 
-/// The policies whose finalizer is taken off once nothing is owed any more.
-fn freeable(view: &View) -> &[Arc<str>] {
-    match &view.operator {
-        Some(OperatorPresence::Gone(_)) => &view.deleting,
-        _ => &[],
-    }
-}
-
-/// The policies of which it is not known whether an operator lets them go.
-fn undecided(view: &View) -> &[Arc<str>] {
-    match &view.operator {
-        Some(OperatorPresence::Unknown(_)) => &view.deleting,
-        _ => &[],
-    }
-}
-
-/// Restores, lets policies go, and tells what came of it.
-async fn carry_out(restorer: &Restorer, view: View, stop: &CancellationToken) -> bool {
-    let (free, undecided) = (freeable(&view).to_vec(), undecided(&view).to_vec());
+/// Restores, lets policies go, prints the result, and returns the exit code.
+async fn carry_out(restorer: &Restorer, view: View, stop: &CancellationToken) -> u8 {
+    let (frees, keeps) = (frees(&view), keeps(&view));
     let ended = restorer.restore(view.plans, stop, &say).await;
     let mut left: Vec<String> = ended.iter().flat_map(|ended| ended.left.clone()).collect();
-    let keeps = |policies: Vec<Arc<str>>, why: &str| {
-        let told = policies.into_iter();
-        told.map(move |policy| format!("ProbePolicy {policy}: keeps its finalizer: {why}"))
-            .collect::<Vec<_>>()
-    };
-    left.extend(keeps(
-        undecided,
-        "whether an operator is alive cannot be told",
-    ));
-    if !free.is_empty() {
+    if keeps {
+        left.push("the finalizers of the policies that are being deleted".to_owned());
+    }
+    if frees {
         match stop.run_until_cancelled(restorer.let_go()).await {
             Some(policies) => {
                 for policy in &policies.freed {
@@ -221,43 +140,39 @@ async fn carry_out(restorer: &Restorer, view: View, stop: &CancellationToken) ->
                 }
                 left.extend(policies.left);
             }
-            None => left.extend(keeps(free, "interrupted")),
+            None => left.push("the finalizers of the policies that are being deleted".to_owned()),
         }
     }
     say(&summary(&ended, &left, !stop.is_cancelled()));
-    left.is_empty()
+    if left.is_empty() { 0 } else { LEFT }
 }
 
-/// What is there, and what would be done.
+/// Describes what is there, and what would be done.
 fn preview(view: &View, overrule: bool) -> String {
     let mut blocks: Vec<String> = view.plans.iter().map(|plan| plan.table()).collect();
-    let mut last = String::new();
+    let mut last = Vec::new();
     if view.plans.is_empty() {
-        last.push_str("nothing is owed to any cluster\n");
+        last.push("nothing is owed to any cluster".to_owned());
     } else if !view.plans.iter().any(|plan| plan.is_due()) {
-        last.push_str("nothing is owed\n");
+        last.push("nothing is owed".to_owned());
     }
     if view.quiet > 0 {
-        let quiet = format!("other clusters, owed nothing: {}\n", view.quiet);
-        last.push_str(&quiet);
+        last.push(format!("other clusters, owed nothing: {}", view.quiet));
     }
-    if let Some(presence) = &view.operator {
-        last.push_str(&format!("{}\n", presence.words()));
-    }
-    for policy in &view.deleting {
-        let then = match view.operator {
-            Some(OperatorPresence::Gone(_)) => {
-                "its finalizer is taken off once nothing is owed any more"
-            }
-            Some(OperatorPresence::Unknown(_)) => "it keeps its finalizer",
-            _ => "it is left to the operator, which lets it go once nothing is owed any more",
-        };
-        last.push_str(&format!("ProbePolicy {policy} is being deleted: {then}\n"));
-    }
+    last.extend(view.operator.iter().map(|it| it.words().to_owned()));
+    let then = match view.operator {
+        Some(OperatorPresence::Gone(_)) => {
+            "its finalizer is taken off once nothing is owed any more"
+        }
+        Some(OperatorPresence::Unknown(_)) => "it keeps its finalizer",
+        _ => "it is left to the operator, which lets it go once nothing is owed any more",
+    };
+    let deleting = view.deleting.iter();
+    last.extend(deleting.map(|it| format!("ProbePolicy {it} is being deleted: {then}")));
     if overrule {
-        last.push_str("what is restored says ignore-scaling=true from then on\n");
+        last.push("what is restored says ignore-scaling=true from then on".to_owned());
     }
-    blocks.push(last);
+    blocks.push(last.join("\n"));
     blocks.retain(|block| !block.is_empty());
     blocks.join("\n").trim_end().to_owned()
 }
@@ -275,30 +190,25 @@ fn summary(ended: &[Ended], left: &[String], went_on: bool) -> String {
         lines.push("left:".to_owned());
         lines.extend(left.iter().map(|left| format!("  {left}")));
     }
-    let mut ignored = ended.iter().filter(|it| !it.ignored.is_empty()).peekable();
+    let ignored = ended.iter().flat_map(|ended| {
+        let names = ended.ignored.iter().map(|it| it.kubectl_name());
+        names.map(|it| format!("  kubectl -n {} annotate {it} {IGNORE}-", ended.cluster))
+    });
+    let mut ignored = ignored.peekable();
     if ignored.peek().is_some() {
-        lines.push(
-            "the operator does not protect these any more; once the cluster is healthy, give them \
-             back to it:"
-                .to_owned(),
-        );
+        let remedy = "the operator does not protect these any more; once the cluster is healthy, give them \
+                      back to it:";
+        lines.push(remedy.to_owned());
     }
-    for Ended {
-        cluster, ignored, ..
-    } in ignored
-    {
-        lines.extend(ignored.iter().map(|reference| {
-            let name = reference.kubectl_name();
-            format!("  kubectl -n {cluster} annotate {name} {IGNORE}-")
-        }));
-    }
+    lines.extend(ignored);
     lines.join("\n")
 }
 
 /// Asks on the terminal.
-async fn confirmed(stop: &CancellationToken) -> Result<bool, RestoreError> {
+async fn confirmed(stop: &CancellationToken) -> Result<bool, String> {
     if !io::stdin().is_terminal() {
-        return Err(RestoreError::NoTerminal);
+        let remedy = "nobody can be asked, since this is no terminal: see what --dry-run shows, then give --yes";
+        return Err(remedy.to_owned());
     }
     eprint!("do it? [y/N] ");
     // A thread of its own: nobody waits for it once the command is interrupted.
@@ -309,15 +219,13 @@ async fn confirmed(stop: &CancellationToken) -> Result<bool, RestoreError> {
         let _ = sender.send(read.is_ok() && ["y", "yes"].contains(&&*line.trim().to_lowercase()));
     });
     let answer = stop.run_until_cancelled(answer).await;
-    let answer = answer.ok_or(RestoreError::Interrupted)?;
-    Ok(answer.unwrap_or(false))
+    Ok(answer.ok_or(INTERRUPTED)?.unwrap_or(false))
 }
 
 /// Prints lines. If nobody reads them, what is done goes on. What came from others could move the
 /// cursor or hide text.
 fn say(lines: &str) {
-    let lines = lines.replace(|c: char| c.is_control() && c != '\n', "?");
-    let _ = writeln!(io::stdout().lock(), "{lines}");
+    let _ = writeln!(io::stdout().lock(), "{}", visible(lines));
 }
 
 #[cfg(test)]
@@ -325,88 +233,7 @@ mod tests {
     use clap::{Parser as _, error::ErrorKind};
     use rstest::rstest;
 
-    use std::cell::{Cell, RefCell};
-
-    use super::{super::Cli, *};
-
-    /// Nothing but a policy that waits to be let go.
-    fn waiting(policy: &str, operator: OperatorPresence) -> View {
-        View {
-            plans: Vec::new(),
-            quiet: 0,
-            operator: Some(operator),
-            deleting: vec![policy.into()],
-        }
-    }
-
-    fn gone() -> OperatorPresence {
-        OperatorPresence::Gone("nobody".to_owned())
-    }
-
-    /// What is agreed to if each look finds the next of these policies, and each answer takes this
-    /// many seconds; and how often it is looked and asked.
-    async fn agreed(found: &[&str], answers: &[u64]) -> (Vec<Arc<str>>, usize, usize) {
-        let (looks, asks) = (Cell::new(0), RefCell::new(answers.iter()));
-        let look = async || {
-            let policy = found[looks.replace(looks.get() + 1)];
-            Ok(waiting(policy, gone()))
-        };
-        let ask = async || {
-            let seconds = *asks.borrow_mut().next().unwrap();
-            tokio::time::sleep(Duration::from_secs(seconds)).await;
-            Ok(true)
-        };
-        let Agreed::Restore(view) = agree(look, ask, false, false).await.unwrap() else {
-            panic!("nothing was agreed to");
-        };
-        (
-            view.deleting,
-            looks.get(),
-            answers.len() - asks.borrow().len(),
-        )
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_is_agreed_to_late_is_looked_at_again() {
-        for (found, answers, policy, looks, asks) in [
-            (&["a"][..], &[5][..], "a", 1, 1),
-            (&["a", "a"], &[3_600], "a", 2, 1),
-            (&["a", "b"], &[3_600, 5], "b", 2, 2),
-            (&["a", "b", "b"], &[3_600, 3_600], "b", 3, 2),
-        ] {
-            let expected = (vec![policy.into()], looks, asks);
-            assert_eq!(
-                agreed(found, answers).await,
-                expected,
-                "{found:?} {answers:?}"
-            );
-        }
-    }
-
-    #[rstest]
-    #[case::gone(gone(), true, true)]
-    #[case::alive(OperatorPresence::Alive(String::new()), false, true)]
-    #[case::unknown(OperatorPresence::Unknown(String::new()), false, false)]
-    #[tokio::test]
-    async fn what_cannot_be_told_is_not_all_back(
-        #[case] presence: OperatorPresence,
-        #[case] asked: bool,
-        #[case] all_is_back: bool,
-    ) {
-        let asks = Cell::new(false);
-        let ask = async || {
-            asks.set(true);
-            Ok(true)
-        };
-        for dry_run in [true, false] {
-            let look = async || Ok(waiting("a", presence.clone()));
-            match agree(look, ask, dry_run, false).await.unwrap() {
-                Agreed::Restore(_) => assert!(asked && !dry_run),
-                Agreed::Nothing { all_is_back: told } => assert_eq!(told, all_is_back),
-            }
-            assert_eq!(asks.get(), asked && !dry_run);
-        }
-    }
+    use super::super::Cli;
 
     #[rstest]
     #[case::nothing(&[], Some(ErrorKind::MissingRequiredArgument))]

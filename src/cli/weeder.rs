@@ -2,10 +2,7 @@
 
 use clap::Args;
 
-use super::{
-    args::Former,
-    component::{Candidate, Component, ComponentArgs, ComponentError},
-};
+use super::component::{Candidate, Component, ComponentArgs};
 use crate::weeder::{
     LEASE,
     instruments::Instruments,
@@ -19,29 +16,25 @@ pub(super) struct WeederArgs {
     component: ComponentArgs,
 }
 
-pub(super) async fn run(args: WeederArgs) -> Result<(), ComponentError> {
+pub(super) async fn run(args: WeederArgs) -> Result<u8, String> {
     let (instruments, registry) = Instruments::new();
     let component = Component {
         name: "weeder",
         lease: LEASE,
-        former: Former {
-            policy: "WeedPolicy",
-            unit: "service",
-        },
+        policy: "WeedPolicy",
         instruments: instruments.common.clone(),
         registry,
     };
     let work = async |candidate: Candidate<'_>| {
         let dry_run = candidate.dry_run;
         let instruments = instruments.anew(candidate.instruments.clone());
-        let context = candidate.elected().await;
+        let (seed, stop) = candidate.elected().await;
         let weeder = Weeder {
-            seed: context.seed,
+            seed,
             dry_run,
             instruments: instruments.clone(),
         };
-        run::run(weeder, context.term.stop).await;
-        Ok(())
+        run::run(weeder, stop).await;
     };
     component.run(&args.component, work).await
 }
