@@ -2,7 +2,7 @@
 //!
 //! Every rule works twice: in the schema, so that the API server refuses what breaks it, and in the types'
 //! validation, for objects that no such schema has seen. Both are derived from the `garde` attributes of a field; what
-//! no keyword of a schema can express is a [`forms::Rule`] in CEL. A test runs one table of refusals through the
+//! no keyword of a schema can express is a `Rule` in CEL. A test runs one table of refusals through the
 //! validation; the same table is tried on a real API server.
 
 mod action;
