@@ -146,11 +146,18 @@ fn prober_fields(spec: &mut Object, note: &mut impl FnMut(String)) {
     let others = dependents
         .iter()
         .filter(|it| !REPLACE_MACHINES.contains(&name(it)));
-    let last = others.map(|it| restore_level(it)).max();
+    let last = others.map(|it| level(it, "scaleUp")).max();
+    let first = dependents.iter().map(|it| level(it, "scaleDown")).min();
     for dependent in dependents {
         let name = name(dependent).to_owned();
+        let down = level(dependent, "scaleDown");
+        if name == "kube-controller-manager" && Some(down) > first {
+            note(format!(
+                "{name} has scaleDown.level {down}: it is scaled down only after the level before it"
+            ));
+        }
         // What comes after it would wait as well.
-        if REPLACE_MACHINES.contains(&&*name) && Some(restore_level(dependent)) >= last {
+        if REPLACE_MACHINES.contains(&&*name) && Some(level(dependent, "scaleUp")) >= last {
             let up = dependent.entry("scaleUp").or_insert_with(|| json!({}));
             if let Some(up) = up.as_object_mut() {
                 up.insert("awaitNodes".to_owned(), AWAIT_NODES.into());
@@ -184,8 +191,8 @@ fn name(dependent: &Object) -> &str {
     name.and_then(Value::as_str).unwrap_or_default()
 }
 
-fn restore_level(dependent: &Object) -> i64 {
-    let level = dependent.get("scaleUp").and_then(|it| it.get("level"));
+fn level(dependent: &Object, way: &str) -> i64 {
+    let level = dependent.get(way).and_then(|it| it.get("level"));
     level.and_then(Value::as_i64).unwrap_or_default()
 }
 
@@ -243,6 +250,8 @@ dependentResourceInfos:
             [
                 "ProbePolicy: assumed kcmNodeMonitorGraceDuration: 40s, as the tool does; the \
              nodeMonitorGracePeriod of a Shoot counts before it",
+                "ProbePolicy: kube-controller-manager has scaleDown.level 1: it is scaled down only \
+             after the level before it",
                 "ProbePolicy: added scaleUp.awaitNodes: 2m of machine-controller-manager",
                 "ProbePolicy: added scaleUp.awaitNodes: 2m of cluster-autoscaler",
                 "ProbePolicy: added mode: Enforce",
