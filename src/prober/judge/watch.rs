@@ -190,6 +190,8 @@ impl Watch {
         self.in_a_row.failures = 0;
         if rolled_back {
             self.proof = Proof::default();
+            // Leases look as old as the backup, which may be from long before the outage: they are part of it.
+            self.onset = None;
             self.is_late = self.protected;
             self.facts.forget_all(snapshot.started);
         }
@@ -214,10 +216,9 @@ impl Watch {
         let mut seen = self.assess(snapshot.started);
         let took = snapshot.finished.since(snapshot.started);
         let is_slow = took > seen.spacing() && !seen.period.is_zero();
-        self.in_a_row.slow = if is_slow {
-            self.in_a_row.slow.saturating_add(1)
-        } else {
-            0
+        self.in_a_row.slow = match is_slow {
+            true => self.in_a_row.slow.saturating_add(1),
+            false => 0,
         };
         seen.slow = self.slow();
         let silenced = seen.expired > silent_before || (seen.suspect() && !suspect_before);

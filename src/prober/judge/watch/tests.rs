@@ -359,21 +359,21 @@ fn a_lease_that_came_while_nodes_were_read_has_them_read_again() {
     assert!(!shoot.watch.facts.are_wanted());
 }
 
-/// The Nodes may be others.
+/// The Nodes may be others, and leases look silent since long before the outage.
 #[test]
-fn leases_of_a_restored_etcd_have_nodes_read_again() {
+fn leases_of_a_restored_etcd_have_nodes_read_again_and_end_no_outage() {
     let mut shoot = Shoot::new(RULES);
-    shoot.list(105.0, 100);
-    shoot.learn(105.0);
-    shoot.list(118.0, 100);
-    assert!(shoot.watch.suspect());
-    // A consistent list is older than the one before: a restored etcd.
-    shoot.revision -= 100;
-    assert_eq!(shoot.list(119.0, 100), Taken::NeedsFacts);
-    shoot.learn(110.0);
+    let (when, _) = shoot.probe_until(Verdict::Outage, 205.0, 200);
+    shoot.watch.set_protected(true);
+    // A consistent list is older than the one before: a restored etcd, to which one node writes.
+    shoot.revision -= 1_000;
+    let taken = shoot.list_each(when + 1.0, &[100, 100, when as i64]);
+    assert_eq!(taken, Taken::NeedsFacts);
+    shoot.learn(when);
     assert!(shoot.watch.facts.are_wanted(), "they were asked for before");
-    shoot.learn(120.0);
+    shoot.learn(when + 2.0);
     assert!(!shoot.watch.facts.are_wanted());
+    assert_ne!(shoot.watch.conclude().unwrap().verdict, Verdict::Healthy);
 }
 
 /// Lists of Nodes may take long, and leases may come all the while.
