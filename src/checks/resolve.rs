@@ -3,7 +3,7 @@
 //! A name that does not resolve, or not in time, tells nothing of who has it: the seed's DNS may be
 //! away, and with it the names of all control planes at once.
 
-use std::{io, net::SocketAddr};
+use std::{io, net::SocketAddr, sync::Arc};
 
 use tokio::time::{Instant, timeout_at};
 
@@ -42,18 +42,18 @@ pub(super) async fn resolve(
     target: &Target,
     until: Instant,
 ) -> Result<Vec<SocketAddr>, String> {
-    told(target, until, names.look_up(&target.host, target.port)).await
+    told(target, until, names.look_up(&target.host)).await
 }
 
 async fn told(
     target: &Target,
     until: Instant,
-    lookup: impl Future<Output = io::Result<Vec<SocketAddr>>>,
+    lookup: impl Future<Output = io::Result<Arc<[SocketAddr]>>>,
 ) -> Result<Vec<SocketAddr>, String> {
-    let host = &target.host;
+    let Target { host, port } = target;
     match timeout_at(until, lookup).await {
         Ok(Ok(addresses)) if addresses.is_empty() => Err(format!("{host} has no address")),
-        Ok(Ok(addresses)) => Ok(addresses),
+        Ok(Ok(addresses)) => Ok(addresses.iter().map(|it| (it.ip(), *port).into()).collect()),
         Ok(Err(error)) => {
             let cause = clean(&error.to_string(), MAX_CAUSE);
             Err(format!("the name {host} does not resolve: {cause}"))
@@ -75,7 +75,7 @@ mod tests {
         let refused = async { Err(io::Error::other("no\nsuch name")) };
         let said = "the name a.b.svc does not resolve: no such name";
         assert_eq!(told(&target, until, refused).await.unwrap_err(), said);
-        let none = async { Ok(vec![]) };
+        let none = async { Ok([].into()) };
         let said = "a.b.svc has no address";
         assert_eq!(told(&target, until, none).await.unwrap_err(), said);
         let late = std::future::pending();

@@ -10,7 +10,7 @@ use std::{
     vec,
 };
 
-use futures::{FutureExt as _, future::BoxFuture};
+use futures::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
 use http::Uri;
 use hyper_util::client::legacy::connect::{HttpConnector, dns::Name};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -72,7 +72,7 @@ static TCP: LazyLock<HttpConnector<Resolver>> = LazyLock::new(|| {
 });
 
 /// The names of all shoots. Addresses of before are as good: TLS says who answers.
-static NAMES: LazyLock<Names> = LazyLock::new(Names::remembering);
+static NAMES: LazyLock<Names> = LazyLock::new(Names::default);
 
 /// Looks up the names of shoots.
 #[derive(Clone)]
@@ -88,44 +88,24 @@ impl Service<Name> for Resolver {
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
-        let addresses = async move { NAMES.look_up(name.as_str(), 0).await };
-        addresses.map(|found| found.map(Vec::into_iter)).boxed()
+        let found = async move { NAMES.look_up_or_last(name.as_str()).await };
+        found.map_ok(|it| Vec::from(&*it).into_iter()).boxed()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use hyper_util::rt::TokioIo;
-    use tokio::net::{TcpListener, TcpStream};
-    use tokio::time::timeout;
+    use tokio::net::TcpListener;
 
     use super::*;
-    use crate::runtime::names::tests::take_all;
-
-    async fn dial(authority: &str) -> Option<TcpStream> {
-        let server = format!("https://{authority}").parse::<Uri>().unwrap();
-        let dialled = TCP.clone().oneshot(server).await;
-        dialled.ok().map(TokioIo::into_inner)
-    }
-
-    /// While the seed's DNS is away, the shoots take few of the threads that others need.
-    #[tokio::test(start_paused = true)]
-    async fn a_shoot_is_looked_up_at_its_turn() {
-        let limit = Duration::from_secs(60);
-        let others = take_all(&NAMES).await;
-        let waiting = timeout(limit, dial("no-such-host.invalid")).await;
-        assert!(waiting.is_err(), "{waiting:?}");
-        drop(others);
-        let refused = timeout(limit, dial("no-such-host.invalid")).await;
-        assert!(refused.unwrap().is_none());
-    }
 
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn a_connection_whose_way_is_lost_ends() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let stream = dial(&address.to_string()).await.unwrap();
+        let server = format!("https://{address}").parse::<Uri>().unwrap();
+        let stream = TCP.clone().oneshot(server).await.unwrap().into_inner();
         let stream = socket2::SockRef::from(&stream);
         assert_eq!(stream.tcp_user_timeout().unwrap(), Some(LOST));
     }

@@ -4,7 +4,7 @@
 //! A missing right is reported and prevents nothing. If the seed does not answer, nothing is
 //! reported.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, iter, sync::Arc};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ApiResource;
@@ -22,8 +22,6 @@ use crate::{
 
 /// The only verb that is first needed in an outage: a missing right to read shows immediately.
 const VERB: &str = "patch";
-/// Judgement: rights may be granted per namespace; they are reviewed in this many of them.
-const NAMESPACES: usize = 3;
 
 /// What a policy needs rights for.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,8 +32,8 @@ pub(crate) struct Needs {
     dependents: Arc<[Dependent]>,
     /// A check runs commands in pods.
     execs: bool,
-    /// Of some of its clusters.
-    namespaces: Vec<Arc<str>>,
+    /// Of its first cluster. What is granted everywhere is granted here, too.
+    namespace: Option<Arc<str>>,
 }
 
 /// The needs of all policies, by name.
@@ -66,7 +64,7 @@ impl Needs {
             generation: policy.generation,
             dependents: template.map_or_else(Arc::default, |it| it.dependents().clone()),
             execs: checks.any(|check| check.exec.is_some()),
-            namespaces: view.selected.iter().take(NAMESPACES).cloned().collect(),
+            namespace: view.selected.first().cloned(),
         }
     }
 }
@@ -146,13 +144,12 @@ impl Reviewer {
         let mut review = Review::default();
         // To put the finalizer on a policy, and to take it off.
         let finalizer = Right::new(VERB, &ApiResource::erase::<ProbePolicy>(&())).on(policy);
-        let mut rights = vec![(finalizer, &[][..])];
+        let mut there = Vec::new();
         for dependent in &*needs.dependents {
             let reference = &dependent.reference;
             match self.scaler.kind(reference).await {
                 Ok((family, resource)) => {
-                    let scaling = scaling(family, &resource, &reference.name).into_iter();
-                    rights.extend(scaling.map(|right| (right, &*needs.namespaces)));
+                    there.extend(scaling(family, &resource, &reference.name));
                 }
                 // The dependent itself is reported.
                 Err(error) if error.is_about_the_kind() => {}
@@ -162,9 +159,10 @@ impl Reviewer {
                 }
             }
         }
-        if needs.execs {
-            rights.extend(exec().map(|right| (right, &*needs.namespaces)));
-        }
+        there.extend(needs.execs.then(exec).into_iter().flatten());
+        let namespace = needs.namespace.as_deref();
+        let there = there.into_iter().map(|it: Right| it.within(namespace));
+        let rights = iter::once(finalizer).chain(there);
         review.ask(self.scaler.seed(), Some(policy), rights).await;
         review
     }
@@ -173,8 +171,6 @@ impl Reviewer {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
-
-    use rstest::rstest;
 
     use super::*;
 
@@ -186,7 +182,7 @@ mod tests {
             generation,
             dependents: Arc::default(),
             execs: false,
-            namespaces: vec![],
+            namespace: None,
         }
     }
 
@@ -222,42 +218,5 @@ mod tests {
         assert_eq!(next(&queue), Some(("a".to_owned(), later)));
         queue.adopt(all(&[("b", 1)]), later);
         assert_eq!(next(&queue), Some(("b".to_owned(), start + LATER)));
-    }
-
-    fn resource(group: &str, plural: &str) -> ApiResource {
-        ApiResource {
-            group: group.to_owned(),
-            version: "v1".to_owned(),
-            api_version: String::new(),
-            kind: String::new(),
-            plural: plural.to_owned(),
-        }
-    }
-
-    #[rstest]
-    #[case::apps(Family::Apps, "apps", "deployments", &["patch deployments.apps/x"])]
-    #[case::other(
-        Family::Scalable, "example.com", "things",
-        &["patch things.example.com/x", "patch things.example.com/x/scale"]
-    )]
-    #[case::core(
-        Family::Scalable, "", "replicationcontrollers",
-        &["patch replicationcontrollers/x", "patch replicationcontrollers/x/scale"]
-    )]
-    fn what_a_dependent_needs(
-        #[case] family: Family,
-        #[case] group: &str,
-        #[case] plural: &str,
-        #[case] expected: &[&str],
-    ) {
-        let rights = scaling(family, &resource(group, plural), "x");
-        let rights: Vec<String> = rights.iter().map(Right::to_string).collect();
-        assert_eq!(rights, expected);
-    }
-
-    #[test]
-    fn what_a_command_in_a_pod_needs() {
-        let rights = exec().map(|right| right.to_string());
-        assert_eq!(rights, ["list pods", "get pods/exec", "create pods/exec"]);
     }
 }

@@ -47,10 +47,6 @@ fn kcm(asked: &Value) -> bool {
     asked["name"] == "kcm"
 }
 
-fn in_all_namespaces(asked: &Value) -> bool {
-    asked["namespace"].is_null() && asked["group"] == "apps"
-}
-
 struct Case {
     denied: fn(&Value) -> bool,
     /// Other dependents than those that the policy names by itself.
@@ -74,14 +70,14 @@ fn what_is_missing_is_told_on_the_policy() {
     let etcd = Some(vec![info("Etcd", "main", 0)]);
     let cases = [
         case(|_| false, None),
-        // Granted in each namespace by itself.
-        case(in_all_namespaces, None),
+        // Granted where it is asked for: in the namespace of the first cluster, and not seen elsewhere.
+        case(|it| it["group"] == "apps" && it["namespace"] != "a", None),
         case(kcm, Some("patch deployments.apps/kcm in a")),
         case(
-            |it| it["group"] == "apps" && it["namespace"] != "a",
+            |it| it["group"] == "apps",
             Some(
-                "patch deployments.apps/ca in b, patch deployments.apps/kcm in b, patch \
-                 deployments.apps/mcm in b",
+                "patch deployments.apps/ca in a, patch deployments.apps/kcm in a, patch \
+                 deployments.apps/mcm in a",
             ),
         ),
         case(

@@ -143,7 +143,7 @@ pub fn names() -> Names {
             false => Ok(vec![SocketAddr::from(([127, 0, 0, 1], 0))]),
         }
     };
-    Names::new(resolver, 0)
+    Names::new(resolver)
 }
 
 /// One run of a check, whatever came before.
