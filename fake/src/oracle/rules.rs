@@ -47,8 +47,9 @@ fn step(before: &Version, now: &Version, truth: &Truth) -> Option<&'static str> 
         }
         (1.., 0) => None,
         (0, to @ 1..) if before.marked && before.record == Some(to) => {
-            // Somebody else may have given it as many, and left the mark.
-            let allowed = truth.may_be_given_back(shoot, at) || now.marked && counted();
+            // Somebody else may have given it as many, and left the mark and the date of the operator's last write.
+            let is_by_another = now.marked && now.written <= before.written && counted();
+            let allowed = truth.may_be_given_back(shoot, at) || is_by_another;
             (!allowed).then_some("no-evidence: restored in an outage, or by a policy that is held")
         }
         (0, 1..) if now.marked => (!counted()).then_some("newer-count-wins: nobody has set this"),
@@ -144,6 +145,7 @@ mod tests {
             (one(205, 2, Some(2)), one(265, 2, None), None),
             (one(210, 5, Some(2)), one(215, 5, Some(5)), None),
             (one(140, 0, Some(2)), one(150, 3, Some(2)), None),
+            (one(140, 0, Some(3)), one(140, 3, Some(3)), None),
             (one(150, 3, Some(2)), one(151, 0, Some(3)), None),
             (one(150, 3, Some(2)), one(220, 3, None), None),
             (one(10, 3, None), one(20, 5, None), None),
@@ -182,6 +184,11 @@ mod tests {
             (
                 one(140, 0, Some(2)),
                 one(160, 2, Some(2)),
+                Some("no-evidence"),
+            ),
+            (
+                one(140, 0, Some(3)),
+                one(160, 3, Some(3)),
                 Some("no-evidence"),
             ),
             (one(490, 0, Some(2)), one(530, 2, None), Some("no-evidence")),
