@@ -1,17 +1,17 @@
-//! Reads what an earlier run has left: in statuses which dependents are owed, and since when each condition
-//! holds; and the marks on dependents, of which a status may not tell.
+//! Reads what an earlier run has left: statuses, which say what is owed and since when each condition holds, and the
+//! marks on dependents, which may say more.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, future::join_all};
 use kube::{
     Api, ResourceExt as _,
-    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams},
+    api::{DynamicObject, ListParams},
     runtime::watcher,
 };
 use tokio::time::sleep;
 
-use super::{plan::MARK, report::Left};
+use super::{plan::MARK, report::Left, scale::workload};
 use crate::{
     api::{ClusterHealth, ClusterHealthSpec, ClusterHealthStatus, DependentRef, ProbePolicy},
     runtime::{
@@ -24,7 +24,7 @@ use crate::{
 /// Judgement: the pause after a failed read.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// What was left.
+/// Records and marks of an earlier run.
 pub(super) struct Known {
     /// The statuses.
     pub(super) statuses: Left,
@@ -53,42 +53,35 @@ pub(super) async fn known(seed: &Seed, policies: &WatchState, healths: &WatchSta
     }
 }
 
-/// Lists the metadata of each dependent of these policies, over all namespaces at once. Dependents of other kinds than
-/// those of `apps/v1`, and those that cannot be listed, are found when they are read.
+/// Lists the metadata of each dependent that these policies name, by one request for all namespaces. A dependent that
+/// is no workload of apps/v1, or that cannot be listed, is found when it is read.
 async fn marked(seed: &Seed, policies: &[DynamicObject]) -> BTreeSet<Arc<str>> {
     let dependents = policies.iter().filter_map(|policy| {
         let dependents = policy.data.pointer("/spec/dependentResourceInfos")?;
         dependents.as_array()
     });
-    let references = dependents.flatten().filter_map(|dependent| {
-        let reference = serde_json::from_value(dependent.get("ref")?.clone());
-        reference.ok().filter(is_listed)
-    });
-    let mut marked = BTreeSet::new();
-    for reference in references.collect::<BTreeSet<_>>() {
-        let kind = GroupVersionKind::gvk("apps", "v1", &reference.kind);
-        let kind = ApiResource::from_gvk(&kind);
-        let api: Api<DynamicObject> = Api::all_with(seed.client().clone(), &kind);
-        let named = ListParams::default().fields(&format!("metadata.name={}", reference.name));
-        match seed.call_at_turn(api.list_metadata(&named)).await {
-            Ok(found) => {
-                let all = found.items.into_iter().map(|it| it.metadata);
-                let all = all.filter(|it| it.annotations.iter().any(|it| it.contains_key(MARK)));
-                marked.extend(all.filter_map(|it| it.namespace.map(Arc::from)));
+    let references = dependents.flatten().filter_map(|it| it.get("ref").cloned());
+    let references = references.filter_map(|it| serde_json::from_value(it).ok());
+    let references: BTreeSet<DependentRef> = references.collect();
+    let lists = references.iter().filter_map(|reference| {
+        let resource = workload(reference)?;
+        Some(async move {
+            let api: Api<DynamicObject> = Api::all_with(seed.client().clone(), &resource);
+            let named = ListParams::default().fields(&format!("metadata.name={}", reference.name));
+            match seed.call(api.list_metadata(&named)).await {
+                Ok(found) => found.items,
+                Err(error) => {
+                    let found = "what is owed is found when each cluster's is read";
+                    tracing::warn!(dependent = %reference, %error, "its marks could not be listed: {found}");
+                    vec![]
+                }
             }
-            Err(error) => tracing::warn!(
-                dependent = %reference,
-                %error,
-                "its marks could not be listed: what is owed is found when each cluster's is read"
-            ),
-        }
-    }
-    marked
-}
-
-fn is_listed(reference: &DependentRef) -> bool {
-    let kinds = ["Deployment", "ReplicaSet", "StatefulSet"];
-    reference.api_version == "apps/v1" && kinds.contains(&&*reference.kind)
+        })
+    });
+    let all = join_all(lists).await.into_iter().flatten();
+    let marked = all.filter(|it| it.annotations().contains_key(MARK));
+    let namespaces = marked.filter_map(|it| it.namespace().map(Arc::from));
+    namespaces.collect()
 }
 
 /// A ClusterHealth, as far as it can be read.

@@ -8,6 +8,7 @@ mod served;
 use std::sync::Arc;
 
 use self::resources::Resources;
+pub(crate) use self::resources::workload;
 pub use crate::prober::protect::scale_error::ScaleError;
 
 use crate::{

@@ -21,6 +21,13 @@ use crate::{
 const APPS: &str = "apps/v1";
 const APPS_KINDS: [&str; 3] = ["Deployment", "StatefulSet", "ReplicaSet"];
 
+/// The resource behind a dependent that is a workload of apps/v1, whose plural needs no lookup.
+pub(crate) fn workload(dependent: &DependentRef) -> Option<ApiResource> {
+    let is_one = dependent.api_version == APPS && APPS_KINDS.contains(&&*dependent.kind);
+    let kind = GroupVersionKind::gvk("apps", "v1", &dependent.kind);
+    is_one.then(|| ApiResource::from_gvk(&kind))
+}
+
 /// The resources behind kinds other than those of apps/v1, looked up once for all clusters.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Resources(Arc<Mutex<HashMap<GroupVersionKind, Cell>>>);
@@ -55,8 +62,8 @@ impl Resources {
         let version: Option<GroupVersion> = valid.and_then(|it| it.api_version.parse().ok());
         let version = version.ok_or_else(|| ScaleError::UnknownKind(dependent.to_string()))?;
         let kind = version.with_kind(&dependent.kind);
-        if dependent.api_version == APPS && APPS_KINDS.contains(&&*dependent.kind) {
-            return Ok((Family::Apps, ApiResource::from_gvk(&kind)));
+        if let Some(resource) = workload(dependent) {
+            return Ok((Family::Apps, resource));
         }
         let cell = self.cell(&kind);
         let asked = Instant::now();
