@@ -1,12 +1,14 @@
 //! Text from others, made fit for a status, an event, a log line or a terminal.
 
+use std::iter;
+
 /// `text` in at most `max` characters of one line, with single spaces.
 pub(crate) fn clean(text: &str, max: usize) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control());
-    let words = words
-        .filter(|word| !word.is_empty())
-        .take(max.saturating_add(1));
-    let line = visible(&words.collect::<Vec<_>>().join(" "));
+    let words = words.filter(|word| !word.is_empty());
+    let line = words.flat_map(|word| iter::once(' ').chain(word.chars()));
+    // A text of any length is read no further than to see whether it is too long.
+    let line = visible(&line.skip(1).take(max.saturating_add(1)).collect::<String>());
     let mut short: String = line.chars().take(max).collect();
     if short.len() < line.len() {
         short.pop();
