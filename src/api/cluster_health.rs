@@ -367,8 +367,8 @@ pub struct ClusterHealthStatus {
 pub const OUTAGE: &str = "Outage";
 
 impl ClusterHealthStatus {
-    /// Returns whether the cluster is not probed. One that is let go is probed until it is restored: it has a
-    /// finding beside the reason for which it would not be.
+    /// Returns whether the cluster is not probed. A cluster that is let go is probed until it is restored, so its
+    /// reason is not that for which it would be skipped.
     pub fn is_skipped(&self) -> bool {
         self.skipped.is_some() && self.skipped == self.reason
     }

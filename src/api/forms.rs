@@ -1,5 +1,4 @@
-//! What a field may hold beyond a length and a range. Each rule stands once, for the schema and for the types'
-//! validation.
+//! Rules of fields beyond a length and a range. Each stands once, for the schema and for the types' validation.
 
 use garde::{
     Validate,

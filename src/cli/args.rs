@@ -189,7 +189,7 @@ impl ClientArgs {
         Ok(Seed::new(client, self.rate(), &metrics))
     }
 
-    /// Of what is reported.
+    /// Returns the budget of what is reported.
     pub(super) fn rate(&self) -> Rate {
         let default_burst = NonZeroU32::new(DEFAULT_BURST).unwrap_or(NonZeroU32::MIN);
         Rate {

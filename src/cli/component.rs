@@ -65,7 +65,7 @@ pub(super) struct Candidate<'a> {
     /// The seed, for reads alone.
     pub(super) reads: Seed,
     seed: Seed,
-    /// By which others see how this candidacy fares.
+    /// Instruments of this candidacy.
     pub(super) instruments: &'a Common,
     /// Whether every policy is treated as one with the mode `DryRun`.
     pub(super) dry_run: bool,
@@ -113,7 +113,7 @@ impl Component {
         let (metrics, health) = (&args.admin.metrics_bind_addr, &args.admin.health_bind_addr);
         let admin = Admin::bind(metrics, health, (registry, instruments.shown())).await;
         let admin = admin.map_err(text)?;
-        // It tells about the end, so it outlives it.
+        // The endpoints report the shutdown, so they stop last.
         let _serving = AbortOnDropHandle::new(tokio::spawn(admin.run()));
         let requests = &instruments.requests;
         let wire = args.client.connect(requests).await?;

@@ -74,7 +74,7 @@ pub(super) struct RestoreArgs {
 /// Restores, and returns the exit code.
 ///
 /// # Errors
-/// When the seed cannot be asked, or nobody can be asked whether to go on.
+/// When the seed does not answer, or there is no terminal on which to ask for consent.
 pub(super) async fn run(args: RestoreArgs) -> Result<u8, String> {
     let seed = args.client.seed(Access::All).await?;
     // Not before: a plugin that logs in is ended by a signal like everything else.

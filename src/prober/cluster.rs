@@ -82,12 +82,12 @@ struct Seen {
     providers: Vec<CheckStatus>,
 }
 
-/// How a loop begins.
+/// Beginning of a loop.
 #[derive(Clone, Copy)]
 pub(super) struct Beginning {
-    /// The cluster was there before the operator.
+    /// Whether the cluster was there before the operator.
     pub(super) is_start: bool,
-    /// One of its dependents was marked then.
+    /// Whether one of its dependents was marked then.
     pub(super) is_marked: bool,
 }
 

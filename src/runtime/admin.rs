@@ -1,7 +1,7 @@
 //! The endpoints for those who look after the process: `/metrics`, `/healthz`, `/readyz`.
 //!
-//! They are for the cluster's own network and carry nothing secret. A connection carries one request, has a few
-//! seconds in all, and there are only so many at once: whoever holds them all delays others by these seconds.
+//! They serve the cluster's own network, and nothing secret. Each connection has one request and a few seconds. Their
+//! number is bounded: while all are held, others wait.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Whether the process moves, and whether it is ready for its work: each main loop beats, and checks have names.
+//! Health of the process: main loops beat to show that they move, and named checks say whether it is ready.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ const STALE: Duration = Duration::from_secs(60);
 
 type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// The loops and checks of one candidacy: whatever is left of an earlier one tells another. Clones are the same.
+/// Loops and checks of one candidacy. The next candidacy has its own. Clones share them.
 #[derive(Clone, Default)]
 pub struct Health(Arc<Mutex<State>>);
 
@@ -25,7 +25,7 @@ struct State {
 }
 
 impl Health {
-    /// A loop that has nothing to do beats this often all the same.
+    /// Interval at which an idle loop beats.
     pub const BEAT: Duration = Duration::from_secs(5);
 
     /// Notes that the loop of this name moves, in each turn of it. A loop that ends before the others counts as
@@ -55,8 +55,8 @@ impl Health {
         ages.filter(|(_, age)| *age >= STALE).collect()
     }
 
-    /// Adds a check, or replaces the one of that name. It tells why it fails, for everybody who can reach the
-    /// endpoint: no more than a reason and a remedy, and nothing that was read. It must not wait.
+    /// Adds a check, or replaces the one of that name. Everybody who can reach the endpoint reads its error, which
+    /// gives a reason and a remedy, and nothing that was read. It must not wait.
     pub fn check(
         &self,
         name: &'static str,
@@ -65,7 +65,7 @@ impl Health {
         self.lock().checks.insert(name, Box::new(check));
     }
 
-    /// How each check ends now, by name.
+    /// Runs each check, and returns its result by name.
     pub fn results(&self) -> Vec<(&'static str, Result<(), String>)> {
         let state = self.lock();
         let checks = state.checks.iter();

@@ -9,14 +9,14 @@ use super::{
     watches::Watches,
 };
 
-/// What every component tells its metrics and its health to. Clones are the same.
+/// Metrics and health that every component has. Clones share them.
 #[derive(Clone)]
 pub struct Common {
     /// Requests to the seed.
     pub requests: RequestMetrics,
     /// Whether this replica acts.
     pub leader: Gauge,
-    /// How often it has lost the Lease.
+    /// Counter of Leases lost.
     pub leaderships_lost: Counter,
     /// The watches on the seed.
     pub watches: Watches,

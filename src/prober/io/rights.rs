@@ -32,7 +32,7 @@ pub(crate) struct Needs {
     dependents: Arc<[Dependent]>,
     /// A check runs commands in pods.
     execs: bool,
-    /// Of its first cluster. What is granted everywhere is granted here, too.
+    /// Namespace of its first cluster. A right that is granted everywhere is granted there, too.
     namespace: Option<Arc<str>>,
 }
 

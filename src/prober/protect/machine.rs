@@ -153,7 +153,7 @@ impl ClusterMachine {
         self.flows.debts.distrust();
     }
 
-    /// A dependent was marked when the process began, so something may be owed of which no status tells.
+    /// Notes that a dependent was marked when the process began: replicas may be owed although no status says so.
     pub fn expect_marks(&mut self) {
         self.flows.expects_marks = true;
     }
