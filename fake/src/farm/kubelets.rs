@@ -190,10 +190,12 @@ impl Kubelets {
         self.steps.push(Step { node, at, by });
     }
 
-    /// The server's store is restored from a backup that was made so long before. Roll-backs come one after
+    /// The server's store is restored from a backup that was made so long before, or when all had renewed for
+    /// the first time, if that was later: no backup is older than the leases in it. Roll-backs come one after
     /// the other.
     pub fn roll_back(&mut self, depth: Micros, at: Micros) {
-        let to = at - depth;
+        let first = self.kubelets.iter().map(|it| it.first).max();
+        let to = first.map_or(at - depth, |first| first.max(at - depth));
         self.rollbacks.push(Rollback { at, to });
     }
 
