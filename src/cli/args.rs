@@ -8,7 +8,7 @@ use crate::{
     api,
     checks::FeatureGates,
     runtime::{
-        leader::{Times, TimesError},
+        leader::Times,
         metrics::RequestMetrics,
         seed::{self, LEAST_QPS, MOST_QPS, Rate, Seed},
         telemetry::LogFormat,
@@ -115,7 +115,7 @@ pub(super) struct LeaderArgs {
         require_equals = true,
         action = ArgAction::Set
     )]
-    pub(super) enable_leader_election: bool,
+    enable_leader_election: bool,
 
     /// The namespace of the Lease: all replicas need the same
     #[arg(
@@ -205,7 +205,7 @@ impl ClientArgs {
 
 impl LeaderArgs {
     /// Times by which the Lease is held; `None` without an election.
-    pub(super) fn times(&self) -> Result<Option<Times>, TimesError> {
+    pub(super) fn times(&self) -> Result<Option<Times>, String> {
         if !self.enable_leader_election {
             return Ok(None);
         }

@@ -4,14 +4,13 @@
 use std::time::Duration;
 
 use clap::Args;
-use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::args::{ActingArgs, AdminArgs, ClientArgs, FormerArgs, LeaderArgs, LogArgs};
 use crate::runtime::{
     admin::Admin,
     instruments::Common,
-    leader::{Elected, Elector, Ended},
+    leader::{Elector, Leadership},
     metrics::Registry,
     seed::Seed,
     shutdown, telemetry,
@@ -39,13 +38,6 @@ pub(super) struct ComponentArgs {
     former: FormerArgs,
 }
 
-impl ComponentArgs {
-    /// Whether another replica may lead.
-    pub(super) fn has_rivals(&self) -> bool {
-        self.leader.enable_leader_election
-    }
-}
-
 /// What tells one component from another.
 pub(super) struct Component {
     /// As in its command.
@@ -60,136 +52,102 @@ pub(super) struct Component {
     pub(super) registry: Registry,
 }
 
-/// What a component works with while it stands for election.
-pub(super) struct Candidate<'a> {
-    /// The seed, for reads alone.
+/// What a component works with in one candidacy.
+pub(super) struct Context {
+    /// The seed, for reads alone, which need no leadership.
     pub(super) reads: Seed,
-    seed: Seed,
+    /// The seed, for as long as the leadership is held.
+    pub(super) seed: Seed,
+    /// Whether this process leads.
+    pub(super) leadership: Leadership,
     /// Instruments of this candidacy.
-    pub(super) instruments: &'a Common,
+    pub(super) instruments: Common,
     /// Whether every policy is treated as one with the mode `DryRun`.
     pub(super) dry_run: bool,
-    elected: Elected,
-    /// Notified when it leads.
-    begins: &'a Notify,
-}
-
-impl Candidate<'_> {
-    /// Waits until this process leads, and returns the seed for the term, and what ends its work.
-    pub(super) async fn elected(self) -> (Seed, CancellationToken) {
-        let term = self.elected.term().await;
-        self.instruments.leader.set(1);
-        self.begins.notify_one();
-        (self.seed.led_by(term.leadership), term.stop)
-    }
+    /// Ends the work.
+    pub(super) stop: CancellationToken,
 }
 
 impl Component {
-    /// Works until it is told to stop: in one candidacy after the other, each of which begins with nothing.
+    /// Works until it is told to stop: in one candidacy after the other, each of which begins with nothing. The
+    /// work is dropped when the Lease is lost.
     ///
     /// # Errors
     /// When it cannot begin, or a leader cannot see what it acts on.
     pub(super) async fn run(
         self,
         args: &ComponentArgs,
-        work: impl AsyncFn(Candidate<'_>),
+        work: impl AsyncFn(Context),
     ) -> Result<u8, String> {
-        let Self {
-            name,
-            lease,
-            policy,
-            instruments,
-            registry,
-        } = self;
         telemetry::init(&args.log.log, args.log.log_format).map_err(text)?;
-        tracing::info!(version = env!("CARGO_PKG_VERSION"), "the {name} starts");
-        args.former.check(policy)?;
-        let dry_run = args.acting.dry_run;
-        if dry_run {
+        let (name, version) = (self.name, env!("CARGO_PKG_VERSION"));
+        tracing::info!(version, "the {name} starts");
+        args.former.check(self.policy)?;
+        if args.acting.dry_run {
             tracing::info!("--dry-run: every policy is taken for one with the mode DryRun");
         }
-        let times = args.leader.times().map_err(text)?;
+        let times = args.leader.times()?;
         let stop = shutdown::on_signal().map_err(text)?;
         let (metrics, health) = (&args.admin.metrics_bind_addr, &args.admin.health_bind_addr);
-        let admin = Admin::bind(metrics, health, (registry, instruments.shown())).await;
-        let admin = admin.map_err(text)?;
+        let shown = (self.registry, self.instruments.shown());
+        let admin = Admin::bind(metrics, health, shown).await.map_err(text)?;
         // The endpoints report the shutdown, so they stop last.
         let _serving = AbortOnDropHandle::new(tokio::spawn(admin.run()));
-        let requests = &instruments.requests;
+        let requests = &self.instruments.requests;
         let wire = args.client.connect(requests).await?;
         let seed = Seed::new(wire.client(Access::All), args.client.rate(), requests);
-        let work = async |elected: Elected, begins: &Notify, instruments: &Common| {
+        let context = |leadership: Leadership, instruments: &Common| {
             let stopped = stop.clone();
-            instruments
-                .health
-                .check("shutdown", move || match stopped.is_cancelled() {
-                    true => Err("shutting down".to_owned()),
-                    false => Ok(()),
-                });
-            let candidate = Candidate {
-                reads: seed.through(wire.client(Access::Reads)),
-                seed: seed.clone(),
-                instruments,
-                dry_run,
-                elected,
-                begins,
+            let shutdown = move || match stopped.is_cancelled() {
+                true => Err("shutting down".to_owned()),
+                false => Ok(()),
             };
-            work(candidate).await
-        };
-        match times {
-            Some(times) => {
-                let namespace = &args.leader.leader_election_namespace;
-                let elector = Elector::new(seed.client().clone(), namespace, lease, times);
-                lead(elector, &instruments, &stop, work).await?;
+            instruments.health.check("shutdown", shutdown);
+            Context {
+                reads: seed.through(wire.client(Access::Reads)),
+                seed: seed.clone().led_by(leadership.clone()),
+                leadership,
+                instruments: instruments.clone(),
+                dry_run: args.acting.dry_run,
+                stop: stop.clone(),
             }
-            None => {
-                let elected = Elected::unopposed(stop.clone());
-                work(elected, &Notify::new(), &instruments).await;
+        };
+        let Some(times) = times else {
+            work(context(Leadership::unopposed(), &self.instruments)).await;
+            return Ok(0);
+        };
+        let namespace = &args.leader.leader_election_namespace;
+        let mut elector = Elector::new(seed.client().clone(), namespace, self.lease, times);
+        loop {
+            let instruments = self.instruments.anew();
+            instruments.leader.set(0);
+            instruments.health.check("leader-election", elector.check());
+            let candidacy = async |leadership: Leadership| {
+                let blind = async {
+                    leadership.begun().await;
+                    instruments.leader.set(1);
+                    instruments.watches.blind(BLIND).await
+                };
+                tokio::select! {
+                    () = work(context(leadership.clone(), &instruments)) => Ok(0),
+                    kinds = blind => Err(format!(
+                        "this replica led, and could not list {} within {BLIND:?}, as its log tells; it gave \
+                         the Lease back, since another may be able to",
+                        kinds.join(", ")
+                    )),
+                }
+            };
+            match elector.stand(&stop, candidacy).await {
+                Ok(done) => return done.unwrap_or(Ok(0)),
+                Err(lost) => {
+                    instruments.leaderships_lost.inc();
+                    tracing::warn!("leadership was lost: {lost}");
+                }
             }
         }
-        Ok(0)
     }
 }
 
 fn text(error: impl ToString) -> String {
     error.to_string()
-}
-
-/// Stands for election, and again whenever the Lease is lost.
-async fn lead(
-    mut elector: Elector,
-    instruments: &Common,
-    stop: &CancellationToken,
-    work: impl AsyncFn(Elected, &Notify, &Common),
-) -> Result<(), String> {
-    loop {
-        let instruments = instruments.anew();
-        instruments.leader.set(0);
-        instruments.health.check("leader-election", elector.check());
-        let candidacy = async |elected| {
-            let begins = Notify::new();
-            let blind = async {
-                begins.notified().await;
-                instruments.watches.blind(BLIND).await
-            };
-            tokio::select! {
-                () = work(elected, &begins, &instruments) => Ok(()),
-                kinds = blind => Err(format!(
-                    "this replica led, and could not list {} within {BLIND:?}, as its log tells; it gave the \
-                     Lease back, since another may be able to",
-                    kinds.join(", ")
-                )),
-            }
-        };
-        let ended = elector.stand(stop, candidacy).await;
-        instruments.leader.set(0);
-        match ended.map_err(text)? {
-            Ended::Stopped => return Ok(()),
-            Ended::Done(done) => return done,
-            Ended::Lost(lost) => {
-                instruments.leaderships_lost.inc();
-                tracing::warn!("{lost}");
-            }
-        }
-    }
 }

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::{
     args::CheckArgs,
-    component::{Candidate, Component, ComponentArgs},
+    component::{Component, ComponentArgs, Context},
 };
 use crate::{
     checks::Runner,
@@ -36,26 +36,29 @@ pub(super) async fn run(args: ProberArgs) -> Result<u8, String> {
         registry,
     };
     let gates = args.checks.feature_gates;
-    let work = async |candidate: Candidate<'_>| {
-        let dry_run = candidate.dry_run;
-        let instruments = instruments.anew(candidate.instruments.clone());
-        let ((seed, stop), standby) = if args.component.has_rivals() {
-            let reads = candidate.reads.clone();
-            let mut standby = Standby::begin(reads, dry_run, Default::default(), &instruments);
-            (standby.until(candidate.elected()).await, Some(standby))
-        } else {
-            (candidate.elected().await, None)
+    let work = async |context: Context| {
+        let instruments = instruments.anew(context.instruments);
+        let dry_run = context.dry_run;
+        let standby = match context.leadership.is_held() {
+            // It has no rivals, so it leads from the start.
+            true => None,
+            false => {
+                let reads = context.reads;
+                let mut standby = Standby::begin(reads, dry_run, Default::default(), &instruments);
+                standby.until(context.leadership.begun()).await;
+                Some(standby)
+            }
         };
         let counted = instruments.checks.clone();
-        let checks = Runner::new(seed.clone(), gates, counted, Names::default());
+        let checks = Runner::new(context.seed.clone(), gates, counted, Names::default());
         let prober = Prober {
-            seed,
+            seed: context.seed,
             dry_run,
             checks,
             dial: Default::default(),
-            instruments: instruments.clone(),
+            instruments,
         };
-        fleet::lead(prober, standby, stop).await;
+        fleet::lead(prober, standby, context.stop).await;
     };
     component.run(&args.component, work).await
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::component::{Candidate, Component, ComponentArgs};
+use super::component::{Component, ComponentArgs, Context};
 use crate::weeder::{
     LEASE,
     instruments::Instruments,
@@ -25,16 +25,15 @@ pub(super) async fn run(args: WeederArgs) -> Result<u8, String> {
         instruments: instruments.common.clone(),
         registry,
     };
-    let work = async |candidate: Candidate<'_>| {
-        let dry_run = candidate.dry_run;
-        let instruments = instruments.anew(candidate.instruments.clone());
-        let (seed, stop) = candidate.elected().await;
+    let work = async |context: Context| {
+        let instruments = instruments.anew(context.instruments);
+        context.leadership.begun().await;
         let weeder = Weeder {
-            seed,
-            dry_run,
-            instruments: instruments.clone(),
+            seed: context.seed,
+            dry_run: context.dry_run,
+            instruments,
         };
-        run::run(weeder, stop).await;
+        run::run(weeder, context.stop).await;
     };
     component.run(&args.component, work).await
 }

@@ -6,10 +6,10 @@ mod loops;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use futures::StreamExt;
+use futures::{FutureExt as _, StreamExt};
 use kube::{Api, core::PartialObjectMeta, runtime::watcher};
 use tokio::{sync::watch, time::sleep};
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use self::{confirmations::Confirmations, loops::Loops};
 use super::{
@@ -51,7 +51,8 @@ pub struct Prober {
     pub instruments: Instruments,
 }
 
-/// Runs the prober until it is stopped. It goes on from what was observed before it led.
+/// Runs the prober until it is stopped. It goes on from what was observed before it led. All that it has begun ends
+/// when it is dropped.
 pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationToken) {
     let (seed, instruments) = (prober.seed, prober.instruments);
     let healths = &instruments.common.watches;
@@ -95,11 +96,8 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
         instruments.health.clone(),
         instruments.common.health.clone(),
     );
-    // The writer outlives the loops, whose end may cause the last reports.
-    let last = CancellationToken::new();
-    let writing = tokio::spawn(writer.run(last.clone()));
     let deletions = watch_cluster_healths(seed.clone(), reporter.clone(), healths);
-    let deletions = tokio::spawn(last.clone().run_until_cancelled_owned(deletions));
+    let _deletions = AbortOnDropHandle::new(tokio::spawn(deletions));
 
     let scaler = Scaler::new(seed.clone());
     let scaler = match prober.dry_run {
@@ -111,7 +109,8 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
         scaler: scaler.clone(),
         reporter: reporter.clone(),
     };
-    let reviews = tokio::spawn(stop.clone().run_until_cancelled_owned(reviewer.run(needed)));
+    let reviews = stop.clone().run_until_cancelled_owned(reviewer.run(needed));
+    let _reviews = AbortOnDropHandle::new(tokio::spawn(reviews));
 
     let (confirmations, confirm) = Confirmations::new(seed.acting());
     let shared = LoopContext {
@@ -135,10 +134,10 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
         needs,
         health: observed.health,
     };
-    fleet.run(stop).await;
-    last.cancel();
-    // None of them panics; if one did, it has ended as well.
-    let _ = tokio::join!(writing, deletions, reviews);
+    // The writer outlives the loops, whose end may cause the last reports.
+    let last = CancellationToken::new();
+    let loops = fleet.run(stop).map(|()| last.cancel());
+    tokio::join!(writer.run(last.clone()), loops);
 }
 
 /// Passes the ClusterHealths that others delete on to their writer.

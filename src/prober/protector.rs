@@ -12,9 +12,9 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use tokio::{
     sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
-    task::JoinHandle,
     time::Instant,
 };
+use tokio_util::task::AbortOnDropHandle;
 
 pub use self::turn::SharedTurns;
 use self::{reaction::Reaction, turn::Turn};
@@ -61,7 +61,7 @@ struct Running {
     aim: Aim,
     why: String,
     control: UnboundedSender<FlowInput>,
-    task: JoinHandle<Ending>,
+    task: AbortOnDropHandle<Ending>,
     events: UnboundedReceiver<FlowEvent>,
     _counted: InFlight,
 }
@@ -242,7 +242,7 @@ impl Protector {
             aim: plan.purpose.aim,
             why: plan.why.clone(),
             control,
-            task: tokio::spawn(perform(flow, scaler, told, sender)),
+            task: AbortOnDropHandle::new(tokio::spawn(perform(flow, scaler, told, sender))),
             events,
             _counted: InFlight::new(&self.metrics.flows),
         });

@@ -5,7 +5,7 @@ use std::{
     pin::pin,
 };
 
-use futures::{FutureExt as _, StreamExt as _, future::join_all, stream::pending};
+use futures::{FutureExt as _, future::join_all};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -76,8 +76,7 @@ impl Restorer {
         let flow = FlowMachine::new(&plan.flow_plan(), overrule);
         let stopped = stop.cancelled();
         let control = pin!(stopped.map(|()| FlowInput::Finish(Instant::now() + FINISH)));
-        // It is not withdrawn for want of anything else.
-        let control = control.into_stream().chain(pending());
+        let control = control.into_stream();
         let mut account = Account::new(plan, overrule);
         if acts {
             let follow = async {

@@ -6,12 +6,9 @@
 //! not renew for the renew deadline, which is shorter than the Lease: by the time somebody else can
 //! lead it has stopped.
 
-mod identity;
-mod term;
-mod times;
 mod view;
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{pin::pin, time::Duration};
 
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
@@ -19,70 +16,110 @@ use k8s_openapi::{
 };
 use kube::{Api, Client, api::PostParams};
 use tokio::{
-    sync::{oneshot, watch},
-    time::{Instant, sleep, sleep_until, timeout, timeout_at},
+    sync::watch,
+    time::{Instant, MissedTickBehavior, interval_at, sleep, timeout, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
-use self::{
-    identity::identity,
-    term::WORK_ENDS,
-    times::JITTER,
-    view::{Claim, Record, View, transitions},
-};
-pub use self::{
-    term::{Elected, Ended, Leadership, Lost, Stuck, Term},
-    times::{Times, TimesError},
-};
+use self::view::{Claim, Record, View, transitions};
 use super::seed::{CallError, FIELD_MANAGER};
 use crate::util::{now::wall, text::clean};
 
+/// Retries are lengthened by up to this share, so that candidates do not keep step: as in client-go.
+const JITTER: f64 = 0.2;
 /// To give the Lease back may take this long: the process is about to be killed.
 const RELEASE_LIMIT: Duration = Duration::from_secs(5);
-
+/// The longest name of a host, in characters. The identity is shown and logged wherever the Lease is.
+const MAX_HOST: usize = 253;
 /// So much is shown of whoever holds a Lease, in characters: anybody may have written it.
 pub(crate) const MAX_HOLDER: usize = 300;
 
-/// Why a try to get or renew the Lease came to nothing.
-#[derive(Debug, thiserror::Error)]
-enum TryError {
-    #[error("{0}")]
-    Request(CallError),
-    #[error("no answer within {0:?}")]
-    Late(Duration),
-    #[error("{0} holds the Lease")]
-    Held(String),
-    #[error("the Lease has no resourceVersion")]
-    Unversioned,
-    #[error("the answer to the write is not the Lease that was written")]
-    Unproven,
+/// The duration of a Lease, and the times of its renewal.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    lease: Duration,
+    renew_deadline: Duration,
+    retry: Duration,
 }
 
-impl From<kube::Error> for TryError {
-    fn from(error: kube::Error) -> Self {
-        Self::Request(error.into())
+impl Times {
+    /// A Lease of this duration, in whole seconds, as the API counts it. A holder stops when it could not renew
+    /// the Lease for the deadline. It retries after this period.
+    ///
+    /// # Errors
+    ///
+    /// If no replica could lead with these, or more than one; says which flags to set.
+    pub fn new(lease: Duration, renew_deadline: Duration, retry: Duration) -> Result<Self, String> {
+        let fit = lease.subsec_nanos() == 0
+            && lease > renew_deadline
+            && !retry.is_zero()
+            && renew_deadline > retry.mul_f64(1.0 + JITTER);
+        let times = Self {
+            lease,
+            renew_deadline,
+            retry,
+        };
+        fit.then_some(times).ok_or_else(|| {
+            format!(
+                "the lease duration of {lease:?} must be whole seconds and longer than the renew deadline of \
+                 {renew_deadline:?}, and that longer than 1.2 times the retry period of {retry:?}: set \
+                 --leader-elect-lease-duration, --leader-elect-renew-deadline or --leader-elect-retry-period"
+            )
+        })
+    }
+}
+
+/// Tells whether this process leads, in one candidacy: what is lost does not come back. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Leadership(Option<watch::Receiver<Option<Instant>>>);
+
+impl Leadership {
+    /// Of a process that has no rivals.
+    pub fn unopposed() -> Self {
+        Self(None)
+    }
+
+    /// Waits until it leads.
+    pub async fn begun(&self) {
+        if let Some(until) = &self.0 {
+            // An elector that is gone has dropped whoever waits.
+            let _ = until.clone().wait_for(Option::is_some).await;
+        }
+    }
+
+    /// Whether it leads at this moment. A process that was frozen finds out here that it does not
+    /// any more. If it is frozen between this check and the request, the request is sent late. Then the
+    /// precondition of a write refuses it if anything has changed.
+    pub fn is_held(&self) -> bool {
+        match &self.0 {
+            Some(until) => until.borrow().is_some_and(|until| Instant::now() < until),
+            None => true,
+        }
     }
 }
 
 /// A candidate for one Lease.
 pub struct Elector {
     leases: Api<Lease>,
-    name: Arc<str>,
+    name: String,
     identity: String,
     times: Times,
     view: View,
+    /// Until when it leads.
     until: watch::Sender<Option<Instant>>,
     /// When it was last known who holds the Lease.
     known: watch::Sender<Option<Instant>>,
 }
 
 impl Elector {
-    /// A candidate for the Lease of this name.
+    /// A candidate for the Lease of this name, under an identity unlike any other, also of a process of the same
+    /// pod.
     pub fn new(client: Client, namespace: &str, name: &str, times: Times) -> Self {
+        let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "dependency-watchdog".to_owned());
         Self {
             leases: Api::namespaced(client, namespace),
-            name: name.into(),
-            identity: identity(std::env::var("HOSTNAME").ok().as_deref()),
+            name: name.to_owned(),
+            identity: format!("{}_{:016x}", clean(&host, MAX_HOST), fastrand::u64(..)),
             times,
             view: View::default(),
             until: watch::Sender::new(None),
@@ -94,240 +131,178 @@ impl Elector {
     pub fn check(&self) -> impl Fn() -> Result<(), String> + Send + Sync + use<> {
         let (known, limit) = (self.known.subscribe(), self.times.lease);
         let name = self.name.clone();
-        move || match known.borrow().map(|last| last.elapsed()) {
-            Some(age) if age <= limit => Ok(()),
-            Some(age) => Err(format!(
-                "the Lease {name} could not be read or written for {} s; the log says why",
-                age.as_secs()
-            )),
-            None => Err(format!(
-                "the Lease {name} could not be read or written yet; the log says why"
+        move || match known.borrow().is_some_and(|last| last.elapsed() <= limit) {
+            true => Ok(()),
+            false => Err(format!(
+                "the Lease {name} was neither read nor written within the last {limit:?}; the log says why"
             )),
         }
     }
 
-    /// Stands for election, and does the work meanwhile, which waits for its term where it needs one. Gives
-    /// the Lease back when the work is done. If the Lease is lost, the work is stopped, and its end waited
-    /// for: whoever stands for election again begins with nothing.
+    /// Stands for election, and does the work meanwhile, which waits for its leadership where it needs it. Gives
+    /// the Lease back when the work is done, or when it is stopped before it leads; then there is `None`.
     ///
     /// # Errors
     ///
-    /// If the work does not end then; it is dropped.
+    /// If the Lease is lost; says how. The work was dropped, and with it must end whatever it has begun: whoever
+    /// stands for election again begins with nothing.
     pub async fn stand<F: Future>(
         &mut self,
         stop: &CancellationToken,
-        work: impl FnOnce(Elected) -> F,
-    ) -> Result<Ended<F::Output>, Stuck> {
+        work: impl FnOnce(Leadership) -> F,
+    ) -> Result<Option<F::Output>, String> {
         (self.view, self.until) = (View::default(), watch::Sender::new(None));
-        let (elect, elected) = oneshot::channel();
-        let mut work = pin!(work(Elected::new(elected)));
+        let work = pin!(work(Leadership(Some(self.until.subscribe()))));
+        let lost = async {
+            stop.run_until_cancelled(self.acquire()).await?;
+            Some(self.keep().await)
+        };
         let ended = tokio::select! {
-            biased;
-            () = stop.cancelled() => Some(Ended::Stopped),
-            () = self.acquire() => None,
-            done = &mut work => Some(Ended::Done(done)),
-        };
-        if let Some(ended) = ended {
-            // The Lease may have been ours for a moment.
-            self.release().await;
-            return Ok(ended);
-        }
-        let term = Term {
-            leadership: Leadership(Some(self.until.subscribe())),
-            stop: stop.child_token(),
-        };
-        let stop_work = term.stop.clone();
-        // It need not wait for its term any more: then it is about to end.
-        let _ = elect.send(term);
-        let done = tokio::select! {
             // What is done is done, even if the Lease is lost at the same moment.
             biased;
-            done = &mut work => Ok(done),
-            lost = self.keep() => Err(lost),
+            done = work => Ok(Some(done)),
+            lost = lost => lost.map_or(Ok(None), Err),
         };
         self.until.send_replace(None);
-        match done {
-            Ok(done) => {
-                self.release().await;
-                Ok(Ended::Done(done))
-            }
-            Err(lost) => {
-                stop_work.cancel();
-                match timeout(WORK_ENDS, work).await {
-                    Ok(_) => Ok(Ended::Lost(lost)),
-                    Err(_) => Err(Stuck(lost)),
-                }
-            }
+        if ended.is_ok() {
+            // It may have been ours for a moment.
+            self.release().await;
         }
+        ended
     }
 
     /// Tries until it holds the Lease.
     async fn acquire(&mut self) {
-        tracing::info!(
-            lease = &*self.name,
-            identity = self.identity,
-            "stands for election"
-        );
+        let (lease, identity) = (self.name.clone(), self.identity.clone());
+        tracing::info!(lease, identity, "stands for election");
         let mut told = None;
         loop {
-            match self.try_once().await {
-                Ok(()) => break,
-                Err(error) => {
-                    // One line for each holder and each kind of trouble.
-                    let told_before = told.replace(error.to_string());
-                    if told != told_before {
-                        match error {
-                            TryError::Held(_) => {
-                                tracing::info!(lease = &*self.name, "does not lead: {error}");
-                            }
-                            _ => tracing::warn!(lease = &*self.name, "cannot lead: {error}"),
-                        }
-                    }
+            let tried = self.try_once().await;
+            match &tried {
+                Ok(None) => break,
+                // One line for each holder and each kind of trouble.
+                _ if told.as_ref() == Some(&tried) => {}
+                Ok(Some(holder)) => {
+                    tracing::info!(lease, "does not lead: {holder} holds the Lease");
                 }
+                Err(error) => tracing::warn!(lease, "cannot lead: {error}"),
             }
+            told = Some(tried);
             sleep(self.times.retry.mul_f64(1.0 + JITTER * fastrand::f64())).await;
         }
-        tracing::info!(lease = &*self.name, identity = self.identity, "leads");
+        tracing::info!(lease, identity, "leads");
     }
 
-    /// Renews the Lease until that fails for too long.
-    async fn keep(&mut self) -> Lost {
+    /// Renews the Lease until that fails for too long, or another replica has taken it; returns which.
+    async fn keep(&mut self) -> String {
         let mut last_error = None;
-        let mut next = Instant::now() + self.times.retry;
+        let mut retry = interval_at(Instant::now() + self.times.retry, self.times.retry);
+        // One that was waited for in vain is followed by the next immediately.
+        retry.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let deadline = (*self.until.borrow()).unwrap_or_else(Instant::now);
-            let mut began = next;
             let renewed = async {
-                sleep_until(next).await;
-                began = Instant::now();
+                retry.tick().await;
                 self.try_once().await
             };
-            let renewed = timeout_at(deadline, renewed).await;
-            // One that was waited for in vain is followed by the next immediately.
-            let from = match renewed {
-                Ok(Ok(())) => Instant::now(),
-                _ => began,
-            };
-            next = from + self.times.retry;
-            match renewed {
-                Ok(Ok(())) => last_error = None,
-                Ok(Err(TryError::Held(holder))) => {
-                    return Lost(format!("{holder} has taken the Lease {}", self.name));
+            match timeout_at(deadline, renewed).await {
+                Ok(Ok(None)) => {
+                    retry.reset();
+                    last_error = None;
+                }
+                Ok(Ok(Some(holder))) => {
+                    return format!("{holder} has taken the Lease {}", self.name);
                 }
                 Ok(Err(error)) => {
-                    tracing::warn!(lease = &*self.name, %error, "the Lease was not renewed");
+                    tracing::warn!(lease = self.name, error, "the Lease was not renewed");
                     last_error = Some(error);
                 }
                 Err(_) => {
-                    let why = last_error.map_or_else(
-                        || "this process was held up".to_owned(),
-                        |error| error.to_string(),
-                    );
-                    return Lost(format!(
-                        "the Lease {} was not renewed within {:?}: {why}",
-                        self.name, self.times.renew_deadline
-                    ));
+                    let (name, limit) = (&self.name, self.times.renew_deadline);
+                    let why = last_error.as_deref().unwrap_or("this process was held up");
+                    return format!("the Lease {name} was not renewed within {limit:?}: {why}");
                 }
             }
         }
     }
 
-    /// Gets or renews the Lease, if it can be had.
-    async fn try_once(&mut self) -> Result<(), TryError> {
+    /// Gets or renews the Lease, if it can be had; returns who else holds it otherwise.
+    async fn try_once(&mut self) -> Result<Option<String>, String> {
         // From the start of the request: nobody can have seen the renewal before.
-        let started = Instant::now();
-        let claimed = self.claim().await;
-        if matches!(claimed, Ok(()) | Err(TryError::Held(_))) {
-            self.known.send_replace(Some(Instant::now()));
-        }
-        claimed?;
-        self.until
-            .send_replace(Some(started + self.times.renew_deadline));
-        Ok(())
-    }
-
-    async fn claim(&mut self) -> Result<(), TryError> {
+        let until = Instant::now() + self.times.renew_deadline;
         let found = self.read().await?;
-        let record = found
-            .as_ref()
-            .map(|lease| Record::of(lease, self.times.lease));
-        let claim = self.view.claim(&self.identity, record, Instant::now());
-        let spec = found.as_ref().and_then(|lease| lease.spec.as_ref());
-        let spec = match claim {
-            Claim::Wait(holder) => return Err(TryError::Held(clean(&holder, MAX_HOLDER))),
-            Claim::Renew => LeaseSpec {
-                renew_time: Some(now()),
-                ..spec.cloned().unwrap_or_default()
-            },
-            Claim::Take => LeaseSpec {
-                acquire_time: Some(now()),
-                renew_time: Some(now()),
-                lease_transitions: Some(transitions(spec)),
-                ..LeaseSpec::default()
-            },
-        };
-        let spec = LeaseSpec {
-            holder_identity: Some(self.identity.clone()),
-            lease_duration_seconds: Some(seconds(self.times.lease)),
-            ..spec
-        };
-        let written = self.write(found, spec).await?;
-        let record = Record::of(&written, self.times.lease);
-        if record.holder != self.identity {
-            return Err(TryError::Unproven);
+        let record = |lease: &Lease| Record::of(lease, self.times.lease);
+        let claim = found.as_ref().map(record);
+        let claim = self.view.claim(&self.identity, claim, Instant::now());
+        let mut lease = found.unwrap_or_default();
+        match claim {
+            Claim::Wait(holder) => {
+                self.known.send_replace(Some(Instant::now()));
+                return Ok(Some(clean(&holder, MAX_HOLDER)));
+            }
+            Claim::Renew => {}
+            Claim::Take => {
+                lease.spec = Some(LeaseSpec {
+                    acquire_time: Some(MicroTime(wall())),
+                    lease_transitions: Some(transitions(lease.spec.as_ref())),
+                    ..LeaseSpec::default()
+                });
+            }
         }
-        self.view.saw(Some(record), Instant::now());
-        Ok(())
+        let written = self.write(lease, &self.identity, self.times.lease).await?;
+        let written = record(&written);
+        if written.holder != self.identity {
+            return Err("the answer to the write is not the Lease that was written".to_owned());
+        }
+        self.view.saw(Some(written), Instant::now());
+        self.known.send_replace(Some(Instant::now()));
+        self.until.send_replace(Some(until));
+        Ok(None)
     }
 
-    /// Writes the Lease as it was read; who comes second is refused.
-    async fn write(&self, found: Option<Lease>, spec: LeaseSpec) -> Result<Lease, TryError> {
+    /// Reads the Lease. A read that is not answered may have been sent over a dead connection, which ends with it:
+    /// two such reads leave time for a third.
+    async fn read(&self) -> Result<Option<Lease>, String> {
+        let limit = self.times.renew_deadline / 4;
+        answered(limit, self.leases.get_opt(&self.name)).await
+    }
+
+    /// Renews the Lease in this name and for this time, as it was read: who comes second is refused. That goes over
+    /// the connection that has just answered, and may wait for a slow etcd.
+    async fn write(&self, mut lease: Lease, holder: &str, time: Duration) -> Result<Lease, String> {
+        let limit = self.times.renew_deadline / 2;
+        lease.metadata.name = Some(self.name.clone());
+        lease.spec = Some(LeaseSpec {
+            holder_identity: Some(holder.to_owned()),
+            lease_duration_seconds: i32::try_from(time.as_secs()).ok(),
+            renew_time: Some(MicroTime(wall())),
+            ..lease.spec.unwrap_or_default()
+        });
         let params = PostParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PostParams::default()
         };
-        let Some(mut lease) = found else {
-            let mut lease = Lease::default();
-            lease.metadata.name = Some(self.name.to_string());
-            lease.spec = Some(spec);
-            let created = self.leases.create(&params, &lease);
-            return answered(self.times.write_limit(), created).await;
-        };
-        // Without it the write would not be refused.
-        if lease.metadata.resource_version.is_none() {
-            return Err(TryError::Unversioned);
+        match lease.metadata.resource_version {
+            Some(_) => answered(limit, self.leases.replace(&self.name, &params, &lease)).await,
+            // Without a version to replace it is refused if there is a Lease.
+            None => answered(limit, self.leases.create(&params, &lease)).await,
         }
-        lease.spec = Some(spec);
-        let replaced = self.leases.replace(&self.name, &params, &lease);
-        answered(self.times.write_limit(), replaced).await
     }
 
-    async fn read(&self) -> Result<Option<Lease>, TryError> {
-        let found = self.leases.get_opt(&self.name);
-        answered(self.times.read_limit(), found).await
-    }
-
-    /// Gives the Lease back, so that nobody has to wait for its end.
-    async fn release(&mut self) {
+    /// Gives the Lease back if it is ours, so that nobody has to wait for its end.
+    async fn release(&self) {
         let released = async {
-            let found = self.read().await?;
-            let Some(lease) = found else { return Ok(()) };
-            if Record::of(&lease, self.times.lease).holder != self.identity {
-                return Ok(());
+            let ours = |it: &Lease| Record::of(it, self.times.lease).holder == self.identity;
+            if let Some(lease) = self.read().await?.filter(ours) {
+                self.write(lease, "", Duration::from_secs(1)).await?;
+                tracing::info!(lease = self.name, "gave the Lease back");
             }
-            let spec = LeaseSpec {
-                holder_identity: Some(String::new()),
-                lease_duration_seconds: Some(1),
-                renew_time: Some(now()),
-                ..lease.spec.clone().unwrap_or_default()
-            };
-            self.write(Some(lease), spec).await.map(|_| ())
+            Ok(())
         };
         let limit = RELEASE_LIMIT.min(self.times.renew_deadline / 2);
-        match timeout(limit, released).await {
-            Ok(Ok(())) => tracing::info!(lease = &*self.name, "gave the Lease back"),
-            Ok(Err(error)) => tracing::warn!(lease = &*self.name, %error, "kept the Lease"),
-            Err(_) => tracing::warn!(lease = &*self.name, "kept the Lease: no answer"),
+        let late = Err("no answer in time".to_owned());
+        if let Err(error) = timeout(limit, released).await.unwrap_or(late) {
+            tracing::warn!(lease = self.name, error, "kept the Lease");
         }
     }
 }
@@ -336,19 +311,10 @@ impl Elector {
 async fn answered<T>(
     limit: Duration,
     request: impl Future<Output = kube::Result<T>>,
-) -> Result<T, TryError> {
-    match timeout(limit, request).await {
-        Ok(answer) => Ok(answer?),
-        Err(_) => Err(TryError::Late(limit)),
-    }
-}
-
-fn now() -> MicroTime {
-    MicroTime(wall())
-}
-
-fn seconds(duration: Duration) -> i32 {
-    i32::try_from(duration.as_secs()).unwrap_or(i32::MAX)
+) -> Result<T, String> {
+    let late = |_| "no answer in time".to_owned();
+    let answer = timeout(limit, request).await.map_err(late)?;
+    answer.map_err(|error| CallError::from(error).to_string())
 }
 
 #[cfg(test)]

@@ -224,13 +224,7 @@ impl Seed {
             true => request.as_mut().poll(context).map(Some),
             false => Poll::Ready(None),
         });
-        let answer = tokio::select! {
-            biased;
-            // One that is under way is not waited for.
-            () = self.leadership.over() => None,
-            answer = answer => answer,
-        };
-        match answer {
+        match answer.await {
             Some(Ok(Ok(answer))) => Ok(answer),
             Some(Ok(Err(error))) => Err(error.into()),
             Some(Err(_)) => Err(CallError::Late),

@@ -192,7 +192,6 @@ impl<C: Content> Writing<C> {
             self.outbox.send_all().await;
         };
         let _ = timeout(LAST_WRITES, last).await;
-        self.outbox.give_up();
     }
 
     async fn write_what_is_due(&mut self) {

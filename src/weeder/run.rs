@@ -7,7 +7,7 @@ use tokio::{
     sync::watch,
     time::{Instant, sleep, timeout},
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
     attempts::{Deletion, DeletionError},
@@ -51,7 +51,7 @@ pub struct Weeder {
     pub instruments: Instruments,
 }
 
-/// Runs the weeder until it is stopped.
+/// Runs the weeder until it is stopped. All that it has begun ends when it is dropped.
 pub async fn run(weeder: Weeder, stop: CancellationToken) {
     let Weeder {
         seed,
@@ -63,24 +63,22 @@ pub async fn run(weeder: Weeder, stop: CancellationToken) {
         instruments.writer.clone(),
         instruments.common.health.clone(),
     );
-    // Its last reports may be about the last deletions, so the writer outlives them.
-    let last = CancellationToken::new();
-    let writing = tokio::spawn(writer.run(last.clone()));
     let (in_force, policies) = watch::channel(InForce::default());
     let reviewer = Reviewer {
         seed: seed.clone(),
         reporter: reporter.clone(),
     };
     let reviews = reviewer.run(policies);
-    let reviews = tokio::spawn(stop.clone().run_until_cancelled_owned(reviews));
+    let reviews = stop.clone().run_until_cancelled_owned(reviews);
+    let _reviews = AbortOnDropHandle::new(tokio::spawn(reviews));
     let reports = Reports::new(reporter, in_force);
     let watches = &instruments.common.watches;
     let policies = watches.begin("WeedPolicies", "watch-weedpolicies");
     let weeding = Weeding::new(&seed, dry_run, &instruments, reports);
-    weeding.run(policies, stop).await;
-    last.cancel();
-    // Neither of them panics; if one did, it has ended as well.
-    let _ = tokio::join!(writing, reviews);
+    // Its last reports may be about the last deletions, so the writer outlives them.
+    let last = CancellationToken::new();
+    let weeding = weeding.run(policies, stop).map(|()| last.cancel());
+    tokio::join!(writer.run(last.clone()), weeding);
 }
 
 /// How a deletion ended.

@@ -6,7 +6,7 @@ use std::{
     task::Poll,
 };
 
-use futures::{FutureExt as _, Stream, StreamExt as _, future::BoxFuture, stream};
+use futures::{FutureExt as _, Stream, StreamExt as _, future::BoxFuture};
 use tokio::{sync::mpsc::UnboundedSender, time::Instant};
 
 use crate::{
@@ -28,8 +28,7 @@ enum Answer {
 /// The requests under way, by the place of their dependent.
 type Requests = BTreeMap<usize, BoxFuture<'static, Answer>>;
 
-/// Carries a flow out, and tells what it does. `control` may extend or stop it; it is withdrawn when that
-/// ends, since nobody answers for it any more.
+/// Carries a flow out, and tells what it does. `control` may extend or stop it.
 pub async fn perform(
     mut flow: FlowMachine,
     scaler: Scaler,
@@ -38,8 +37,7 @@ pub async fn perform(
 ) -> Ending {
     let mut requests = Requests::new();
     let mut targets: BTreeMap<usize, Target> = BTreeMap::new();
-    let withdrawal = stream::iter([FlowInput::Withdraw]);
-    let mut control = control.chain(withdrawal).chain(stream::pending());
+    let mut control = control.fuse();
     let mut inputs = VecDeque::from([FlowInput::Time]);
     loop {
         while let Some(input) = inputs.pop_front() {

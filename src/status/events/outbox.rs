@@ -95,11 +95,6 @@ impl Outbox {
         }
     }
 
-    /// Drops all that are left, since there is no time.
-    pub(crate) fn give_up(&mut self) {
-        self.queue.give_up(self.publishing.is_some());
-    }
-
     fn complain(&mut self, error: &CallError) {
         if matches!(error, CallError::Refused(status) if is_terminating(status)) {
             tracing::debug!(%error, "an event was not written: its namespace is being deleted");
@@ -112,6 +107,12 @@ impl Outbox {
                  this are only counted for an hour"
             );
         }
+    }
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        self.queue.give_up(self.publishing.is_some());
     }
 }
 

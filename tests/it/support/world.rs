@@ -6,7 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use dependency_watchdog::{
     checks::{FeatureGates, Runner},
     prober::{fleet, instruments::Instruments, standby::Standby},
-    runtime::leader::{Elected, Elector, Ended, Times},
+    runtime::leader::{Elector, Leadership, Times},
     shoot::Dial,
 };
 use serde_json::{Value, json};
@@ -97,29 +97,24 @@ impl World {
         // It has connections of its own, and counts nothing.
         let reads = self.seed.reads();
         self.prober = Some(tokio::spawn(async move {
-            loop {
-                let work = async |elected: Elected| {
-                    let instruments = &prober.instruments;
-                    let instruments = &instruments.anew(instruments.common.anew());
-                    let mut standby = Standby::begin(
-                        reads.clone(),
-                        prober.dry_run,
-                        prober.dial.clone(),
-                        instruments,
-                    );
-                    let term = standby.until(elected.term()).await;
-                    let prober = fleet::Prober {
-                        seed: prober.seed.clone().led_by(term.leadership),
-                        instruments: instruments.clone(),
-                        ..prober.clone()
-                    };
-                    fleet::lead(prober, Some(standby), term.stop).await;
+            let work = async |leadership: Leadership| {
+                let instruments = &prober.instruments;
+                let instruments = &instruments.anew(instruments.common.anew());
+                let mut standby = Standby::begin(
+                    reads.clone(),
+                    prober.dry_run,
+                    prober.dial.clone(),
+                    instruments,
+                );
+                standby.until(leadership.begun()).await;
+                let prober = fleet::Prober {
+                    seed: prober.seed.clone().led_by(leadership),
+                    instruments: instruments.clone(),
+                    ..prober.clone()
                 };
-                match elector.stand(&stop, work).await.unwrap() {
-                    Ended::Lost(_) => {}
-                    Ended::Stopped | Ended::Done(()) => return,
-                }
-            }
+                fleet::lead(prober, Some(standby), stop.clone()).await;
+            };
+            while elector.stand(&stop, &work).await.is_err() {}
         }));
     }
 

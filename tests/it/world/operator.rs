@@ -14,7 +14,7 @@ use dependency_watchdog::{
         standby::Standby,
     },
     runtime::{
-        leader::{Elected, Elector, Ended, Times},
+        leader::{Elector, Leadership, Times},
         metrics::RequestMetrics,
         names::Names,
         seed::{Rate, Seed},
@@ -234,17 +234,18 @@ async fn prober(way: Way, dry_run: bool, election: Election, stop: CancellationT
     let requests = &instruments.common.requests;
     let wire = way.wire(requests);
     let seed = Seed::new(wire.client(Access::All), REPORTING, requests);
-    let work = async |elected: Elected| {
+    let work = async |leadership: Leadership| {
         let instruments = instruments.anew(instruments.common.anew());
-        let (term, standby) = match election {
-            Election::None => (elected.term().await, None),
+        let standby = match election {
+            Election::None => None,
             Election::Stands => {
                 let reads = seed.through(wire.client(Access::Reads));
                 let mut standby = Standby::begin(reads, dry_run, way.dial(), &instruments);
-                (standby.until(elected.term()).await, Some(standby))
+                standby.until(leadership.begun()).await;
+                Some(standby)
             }
         };
-        let seed = seed.clone().led_by(term.leadership.clone());
+        let seed = seed.clone().led_by(leadership);
         let (gates, counted) = (FeatureGates::default(), instruments.checks.clone());
         let prober = Prober {
             checks: Runner::new(seed.clone(), gates, counted, Names::default()),
@@ -253,7 +254,7 @@ async fn prober(way: Way, dry_run: bool, election: Election, stop: CancellationT
             dial: way.dial(),
             instruments: instruments.clone(),
         };
-        fleet::lead(prober, standby, term.stop).await;
+        fleet::lead(prober, standby, stop.clone()).await;
     };
     let told = (&way.told, seed.client());
     lead(told, election, prober::LEASE, &stop, work).await;
@@ -263,15 +264,15 @@ async fn weeder(way: Way, election: Election, stop: CancellationToken) {
     let (instruments, _registry) = weeder::instruments::Instruments::new();
     let requests = &instruments.common.requests;
     let seed = Seed::new(way.wire(requests).client(Access::All), REPORTING, requests);
-    let work = async |elected: Elected| {
+    let work = async |leadership: Leadership| {
         let instruments = instruments.anew(instruments.common.anew());
-        let term = elected.term().await;
+        leadership.begun().await;
         let weeder = Weeder {
             dry_run: false,
-            seed: seed.clone().led_by(term.leadership),
+            seed: seed.clone().led_by(leadership),
             instruments: instruments.clone(),
         };
-        run::run(weeder, term.stop).await;
+        run::run(weeder, stop.clone()).await;
     };
     let told = (&way.told, seed.client());
     lead(told, election, weeder::LEASE, &stop, work).await;
@@ -283,22 +284,19 @@ async fn lead(
     election: Election,
     lease: &str,
     stop: &CancellationToken,
-    work: impl AsyncFn(Elected),
+    work: impl AsyncFn(Leadership),
 ) {
     if matches!(election, Election::None) {
-        return work(Elected::unopposed(stop.clone())).await;
+        return work(Leadership::unopposed()).await;
     }
     let times = [15, 10, 2].map(Duration::from_secs);
     let times = Times::new(times[0], times[1], times[2]).unwrap();
     let mut elector = Elector::new(client.clone(), "garden", lease, times);
-    loop {
-        match elector
-            .stand(stop, async |elected| work(elected).await)
-            .await
-            .unwrap()
-        {
-            Ended::Lost(_) => told.0.lock().unwrap().losses.push(micros()),
-            Ended::Stopped | Ended::Done(()) => return,
-        }
+    while elector
+        .stand(stop, async |leadership| work(leadership).await)
+        .await
+        .is_err()
+    {
+        told.0.lock().unwrap().losses.push(micros());
     }
 }
