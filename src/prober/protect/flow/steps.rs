@@ -198,6 +198,3 @@ impl Steps {
         self.purpose.aim == Aim::Restore && (is_refused || error.is_about_the_kind())
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -193,6 +193,3 @@ impl ClusterMachine {
         true
     }
 }
-
-#[cfg(test)]
-mod tests;

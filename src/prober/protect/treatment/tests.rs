@@ -4,24 +4,9 @@ use rstest::rstest;
 
 use super::*;
 use crate::{
-    cluster::{Deletion, LeaseRules, Selected, SettingsError},
+    cluster::{Deletion, LeaseRules},
     gardener::{LastOperation, Unreadable},
 };
-
-fn settings(policy: &str) -> Settings {
-    Settings {
-        policy: policy.into(),
-        mode: Mode::Enforce,
-        secret_name: "dwd".into(),
-        rules: LeaseRules::default(),
-        initial_delay: std::time::Duration::ZERO,
-        max_protection: None,
-        dependents: [].into(),
-        pools: BTreeMap::new(),
-        observer: Arc::default(),
-        checks: Arc::default(),
-    }
-}
 
 const FREE: PolicyHold = PolicyHold {
     suspended: false,
@@ -41,38 +26,6 @@ const UNREAD: PolicyHold = PolicyHold {
     ..FREE
 };
 
-fn policy(hold: PolicyHold, settings: Result<Settings, SettingsError>) -> Option<Selected> {
-    let mode = if hold.dry_run {
-        Mode::DryRun
-    } else {
-        Mode::Enforce
-    };
-    Some(Selected {
-        policy: "shoots".into(),
-        hold,
-        settings: settings.map(|settings| Arc::new(Settings { mode, ..settings })),
-        outranked: vec![],
-    })
-}
-
-fn valid(hold: PolicyHold) -> Option<Selected> {
-    policy(hold, Ok(settings("shoots")))
-}
-
-fn assignment(
-    selected: Option<Selected>,
-    former: Option<Selected>,
-    eligibility: Eligibility,
-) -> Assignment {
-    Assignment {
-        uid: "uid".into(),
-        eligibility,
-        reconciled: true,
-        selected,
-        former,
-    }
-}
-
 const NOTHING_OWED: Known<'_> = Known {
     last: None,
     engaged: false,
@@ -88,19 +41,84 @@ const OWING: Known<'_> = Known {
     ..NOTHING_OWED
 };
 
-/// The treatment in a word or two.
+fn settings(policy: &str) -> Settings {
+    Settings {
+        policy: policy.into(),
+        mode: Mode::Enforce,
+        secret_name: "dwd".into(),
+        rules: LeaseRules::default(),
+        initial_delay: std::time::Duration::ZERO,
+        max_protection: None,
+        dependents: [].into(),
+        pools: BTreeMap::new(),
+        observer: Arc::default(),
+        checks: Arc::default(),
+    }
+}
+
+/// A policy that holds this back, and settings or what is wrong with them.
+fn policy(hold: PolicyHold, mistake: Option<SettingsError>) -> Option<Selected> {
+    let mode = match hold.dry_run {
+        true => Mode::DryRun,
+        false => Mode::Enforce,
+    };
+    let valid = Settings {
+        mode,
+        ..settings("shoots")
+    };
+    Some(Selected {
+        policy: "shoots".into(),
+        hold,
+        settings: mistake.map_or_else(|| Ok(Arc::new(valid)), Err),
+        outranked: vec![],
+    })
+}
+
+fn valid(hold: PolicyHold) -> Option<Selected> {
+    policy(hold, None)
+}
+
+fn of_the_cluster() -> Option<SettingsError> {
+    Some(SettingsError::GracePeriod("soon".to_owned()))
+}
+
+fn of_the_policy() -> Option<SettingsError> {
+    Some(SettingsError::Policy {
+        policy: "shoots".into(),
+        problems: "spec: no".to_owned(),
+    })
+}
+
+/// The treatment of a Cluster that this policy selects, or one did last, in a few words.
+fn of(
+    selected: Option<Selected>,
+    former: Option<Selected>,
+    eligibility: Eligibility,
+    known: Known<'_>,
+) -> String {
+    let there = ClusterObject::There(Box::new(Assignment {
+        uid: "uid".into(),
+        eligibility,
+        reconciled: true,
+        selected,
+        former,
+    }));
+    brief(&Treatment::new(&there, known))
+}
+
 fn brief(treatment: &Treatment) -> String {
     let finding = |finding: &Finding| match finding {
         Finding::Skipped { reason, .. } | Finding::Unread { reason, .. } => *reason,
         Finding::Pending | Finding::Judged(..) => "unexpected",
     };
+    let by = |settings: &Settings| format!("by {} in {:?}", settings.policy, settings.mode);
     match treatment {
-        Treatment::Probe(settings) => format!("probe by {}", settings.policy),
-        Treatment::LetGo(settings, None) => format!("let go by {}", settings.policy),
+        Treatment::Probe(settings) => format!("probe {}", by(settings)),
+        Treatment::LetGo(settings, None) => format!("let go {}", by(settings)),
         Treatment::LetGo(settings, Some(found)) => {
-            format!("let go by {}, {}", settings.policy, finding(found))
+            format!("let go {}, {}", by(settings), finding(found))
         }
-        Treatment::Hibernate(settings, _) => format!("hibernate by {}", settings.policy),
+        Treatment::Hibernate(settings, _) => format!("hibernate {}", by(settings)),
         Treatment::Complete(aim, found) => format!("{aim:?}, {}", finding(found)),
         Treatment::Hold(found, why) => format!("hold, {}: {why}", finding(found)),
         Treatment::Idle(found) => format!("idle, {}", finding(found)),
@@ -109,290 +127,166 @@ fn brief(treatment: &Treatment) -> String {
     }
 }
 
-fn bad_grace() -> SettingsError {
-    SettingsError::GracePeriod("soon".to_owned())
-}
-
-fn not_valid() -> SettingsError {
-    SettingsError::Policy {
-        policy: "shoots".into(),
-        problems: "spec: no".to_owned(),
-    }
-}
-
+/// To be probed, where something is owed, nothing is, and where nobody has looked.
 #[rstest]
-#[case::enforce(valid(FREE), ["probe by shoots"; 3])]
-#[case::dry_run(valid(DRY), ["probe by shoots"; 3])]
+#[case::enforce(valid(FREE), ["probe by shoots in Enforce"; 3])]
+#[case::dry_run(valid(DRY), ["probe by shoots in DryRun"; 3])]
 #[case::suspended(
     valid(SUSPEND),
-    ["idle, Suspended", "idle, Suspended", "hold, Suspended: marks stay until the policy goes on"]
+    ["hold, Suspended: marks stay until the policy goes on", "idle, Suspended", "idle, Suspended"]
 )]
-#[case::suspended_with_a_mistake(
-    policy(SUSPEND, Err(bad_grace())),
-    ["idle, Suspended", "idle, Suspended", "hold, Suspended: marks stay until the policy goes on"]
-)]
-#[case::mistake(
-    policy(FREE, Err(bad_grace())),
+#[case::mistaken(
+    policy(FREE, of_the_cluster()),
     [
-        "idle, ClusterInvalid",
-        "idle, ClusterInvalid",
         "hold, ClusterInvalid: there is nothing valid by which it could be judged",
+        "idle, ClusterInvalid",
+        "idle, ClusterInvalid",
     ]
 )]
-fn a_selected_cluster_is_probed_unless_it_must_not_be(
-    #[case] selected: Option<Selected>,
-    #[case] expected: [&str; 3],
-) {
-    let assignment = assignment(selected, None, Eligibility::Probed);
-    for (known, expected) in [NOTHING_OWED, NEVER_LOOKED, OWING]
+#[case::unselected(
+    None,
+    ["hold, Unselected: there is nothing valid by which it could be judged", "forget", "Look, Unselected"]
+)]
+fn a_cluster_that_is_to_be_probed(#[case] selected: Option<Selected>, #[case] expected: [&str; 3]) {
+    for (known, expected) in [OWING, NOTHING_OWED, NEVER_LOOKED]
         .into_iter()
         .zip(expected)
     {
-        assert_eq!(
-            brief(&Treatment::new(
-                &ClusterObject::There(Box::new(assignment.clone())),
-                known
-            )),
-            expected
-        );
+        let treatment = of(selected.clone(), None, Eligibility::Probed, known);
+        assert_eq!(treatment, expected);
     }
 }
 
-/// Whatever the Shoot is like, it is known that it is not to be probed.
-#[test]
-fn a_suspended_policy_says_so_of_a_shoot_that_cannot_be_read() {
-    let unreadable = || Eligibility::Skipped(Skip::Unreadable(Unreadable::new("no map")));
-    for (hold, known, expected) in [
-        (SUSPEND, NOTHING_OWED, "idle, Suspended"),
-        (FREE, NOTHING_OWED, "idle, Unreadable"),
-        (
-            SUSPEND,
-            OWING,
-            "hold, Suspended: marks stay until the policy goes on",
-        ),
-    ] {
-        let presence = ClusterObject::There(Box::new(assignment(valid(hold), None, unreadable())));
-        assert_eq!(brief(&Treatment::new(&presence, known)), expected);
-    }
-}
-
-fn operation() -> LastOperation {
-    of_type("Create")
-}
-
-fn of_type(kind: &str) -> LastOperation {
+fn operation(kind: &str) -> LastOperation {
     LastOperation {
         kind: kind.to_owned(),
         state: "Processing".to_owned(),
     }
 }
 
+/// What is owed to it is settled by its state, unless its policy holds that back.
 #[rstest]
 #[case::deleting(Skip::Deleting(Deletion::Cluster), "Release, Deleting")]
 #[case::migrating(Skip::Migrating, "Release, Migrating")]
 #[case::hibernated(Skip::Hibernated { asleep: true }, "Release, Hibernated")]
 #[case::waking(Skip::WakingUp, "Release, WakingUp")]
-#[case::going_to_sleep(Skip::Hibernated { asleep: false }, "hibernate by shoots")]
+#[case::going_to_sleep(Skip::Hibernated { asleep: false }, "hibernate by shoots in Enforce")]
 #[case::no_workers(Skip::NoWorkers, "Restore, NoWorkers")]
-#[case::self_hosted(Skip::SelfHosted, "let go by shoots, SelfHosted")]
+#[case::self_hosted(Skip::SelfHosted, "let go by shoots in Enforce, SelfHosted")]
 #[case::live_migrating(
-    Skip::OtherOperation(of_type("LiveMigrate")),
-    "let go by shoots, LiveMigrating"
+    Skip::OtherOperation(operation("LiveMigrate")),
+    "let go by shoots in Enforce, LiveMigrating"
 )]
 #[case::unknown_operation(
-    Skip::OtherOperation(of_type("Later")),
-    "let go by shoots, UnknownOperation"
+    Skip::OtherOperation(operation("Later")),
+    "let go by shoots in Enforce, UnknownOperation"
 )]
 #[case::creating(
-    Skip::NotYetCreated(Some(operation())),
+    Skip::NotYetCreated(None),
     "hold, NotYetCreated: the cluster is not in a state to be judged"
 )]
 #[case::restoring(
-    Skip::NotYetRestored(operation()),
+    Skip::NotYetRestored(operation("Restore")),
     "hold, NotYetRestored: the cluster is not in a state to be judged"
 )]
-fn what_is_owed_to_a_skipped_cluster_is_settled_by_its_state(
+#[case::unreadable(
+    Skip::Unreadable(Unreadable::new("no map")),
+    "hold, Unreadable: the cluster is not in a state to be judged"
+)]
+fn a_cluster_that_is_skipped(
     #[case] skip: Skip,
     #[case] expected: &str,
-    #[values(true, false)] selected: bool,
+    #[values(true, false)] is_selected: bool,
 ) {
     let reason = skip.reason();
     let of = |policy: Option<Selected>, known| {
-        let (now, former) = if selected {
-            (policy, None)
-        } else {
-            (None, policy)
+        let (selected, former) = match is_selected {
+            true => (policy, None),
+            false => (None, policy),
         };
-        let assignment = assignment(now, former, Eligibility::Skipped(skip.clone()));
-        brief(&Treatment::new(
-            &ClusterObject::There(Box::new(assignment.clone())),
-            known,
-        ))
+        of(selected, former, Eligibility::Skipped(skip.clone()), known)
     };
     assert_eq!(of(valid(FREE), OWING), expected);
-    // Whatever the cluster overrides: where it is needed, nothing happens.
-    let needed = matches!(
-        skip,
-        Skip::Hibernated { asleep: false } | Skip::SelfHosted | Skip::OtherOperation(_)
-    );
-    let mistaken = of(policy(FREE, Err(bad_grace())), OWING);
-    if needed {
-        let why = "there is nothing valid by which it could be judged";
-        assert_eq!(mistaken, format!("hold, {reason}: {why}"));
-    } else {
-        assert_eq!(mistaken, expected);
-    }
     let held = |why: &str| format!("hold, {reason}: {why}");
-    for mistake in [None, Some(bad_grace())] {
-        let of = |hold, known| {
-            let settings = mistake.clone().map_or_else(|| Ok(settings("shoots")), Err);
-            of(policy(hold, settings), known)
-        };
-        assert_eq!(of(SUSPEND, OWING), held("the policy is suspended"));
+    let suspended = match (&skip, is_selected) {
+        (Skip::Unreadable(_), true) => "hold, Suspended: marks stay until the policy goes on",
+        _ => &held("the policy is suspended"),
+    };
+    for mistake in [None, of_the_cluster()] {
+        let of = |hold, known| of(policy(hold, mistake.clone()), known);
+        assert_eq!(of(SUSPEND, OWING), suspended);
         assert_eq!(of(DRY, OWING), held("the mode is DryRun"));
+        let flag = Known {
+            dry_run: true,
+            ..OWING
+        };
+        assert_eq!(of(FREE, flag), held("the mode is DryRun"));
         let unread = held("the policy cannot be read, so it may be suspended");
         assert_eq!(of(UNREAD, OWING), unread);
     }
-    // Where nothing is owed there is nothing to settle.
-    let rest = if selected {
-        format!("idle, {reason}")
-    } else {
-        "forget".to_owned()
-    };
-    assert_eq!(of(valid(FREE), NOTHING_OWED), rest);
-    // An unknown mark is worth a look: by the way where it would be taken off anyhow.
-    let look = match expected.split_once(' ') {
-        _ if !selected => "Look, Unselected".to_owned(),
-        Some(("hold,", _)) => format!("idle, {reason}"),
-        Some(("let", _)) => format!("Look, {reason}"),
-        _ => expected.to_owned(),
-    };
-    assert_eq!(of(valid(FREE), NEVER_LOOKED), look);
-}
-
-#[rstest]
-#[case::by_the_former(valid(FREE), None, "let go by shoots")]
-#[case::not_by_an_older(valid(FREE), Some("old"), "let go by shoots")]
-#[case::suspended(
-    valid(SUSPEND),
-    None,
-    "hold, Unselected: marks stay until the policy goes on"
-)]
-#[case::dry_run(valid(DRY), None, "let go by shoots")]
-#[case::bad_grace(
-    policy(FREE, Err(bad_grace())),
-    Some("old"),
-    "hold, ClusterInvalid: there is nothing valid by which it could be judged"
-)]
-#[case::not_valid(policy(FREE, Err(not_valid())), Some("old"), "let go by old")]
-#[case::not_valid_and_suspended(
-    policy(SUSPEND, Err(not_valid())),
-    Some("old"),
-    "hold, Unselected: marks stay until the policy goes on"
-)]
-#[case::unreadable(
-    policy(UNREAD, Err(not_valid())),
-    Some("old"),
-    "hold, PolicyInvalid: the policy cannot be read, so it may be suspended"
-)]
-#[case::never_valid(
-    policy(FREE, Err(not_valid())),
-    None,
-    "hold, PolicyInvalid: there is nothing valid by which it could be judged"
-)]
-#[case::policy_gone(None, Some("old"), "let go by old")]
-#[case::nothing_known(
-    None,
-    None,
-    "hold, Unselected: there is nothing valid by which it could be judged"
-)]
-fn a_protected_cluster_is_not_dropped(
-    #[case] former: Option<Selected>,
-    #[case] last: Option<&str>,
-    #[case] expected: &str,
-) {
-    let assignment = assignment(None, former, Eligibility::Probed);
-    let last = last.map(|last| Arc::new(settings(last)));
-    let treatment = |known: Known<'static>| {
-        let known = Known {
-            last: last.as_ref(),
-            ..known
-        };
-        brief(&Treatment::new(
-            &ClusterObject::There(Box::new(assignment.clone())),
-            known,
-        ))
-    };
-    assert_eq!(treatment(OWING), expected);
-    assert_eq!(treatment(NOTHING_OWED), "forget");
-    assert_eq!(treatment(NEVER_LOOKED), "Look, Unselected");
-}
-
-/// By the settings of before it may be taken for healthy although its nodes are silent.
-#[rstest]
-#[case::live_migrating(Skip::OtherOperation(of_type("LiveMigrate")))]
-#[case::self_hosted(Skip::SelfHosted)]
-fn a_cluster_is_not_let_go_by_settings_that_it_has_no_more(#[case] skip: Skip) {
-    let selected = policy(FREE, Err(bad_grace()));
-    let reason = skip.reason();
-    let assignment = assignment(selected, None, Eligibility::Skipped(skip));
-    let last = Arc::new(settings("shoots"));
+    // By the settings of before it may be taken for healthy although its nodes are silent.
+    let last = Arc::new(settings("old"));
     let known = Known {
         last: Some(&last),
         ..OWING
     };
-    assert_eq!(
-        brief(&Treatment::new(
-            &ClusterObject::There(Box::new(assignment)),
-            known
-        )),
-        format!("hold, {reason}: there is nothing valid by which it could be judged")
-    );
+    let mistaken = of(policy(FREE, of_the_cluster()), known);
+    match skip {
+        Skip::Hibernated { asleep: false } if is_selected => {
+            assert_eq!(mistaken, "hibernate by old in Enforce");
+        }
+        Skip::Hibernated { asleep: false } | Skip::SelfHosted | Skip::OtherOperation(_) => {
+            let why = "there is nothing valid by which it could be judged";
+            assert_eq!(mistaken, held(why));
+        }
+        _ => assert_eq!(mistaken, expected),
+    }
 }
 
-/// Of a policy that is gone nobody is left who could switch it to Enforce.
+/// That no policy selects any more, by the one that did last, and the settings of the last probe.
 #[rstest]
-#[case::gone(None, Mode::Enforce)]
-#[case::not_valid(policy(FREE, Err(not_valid())), Mode::Enforce)]
-#[case::not_valid_and_dry(policy(DRY, Err(not_valid())), Mode::DryRun)]
-#[case::dry(valid(DRY), Mode::DryRun)]
-fn what_the_last_settings_held_back(#[case] former: Option<Selected>, #[case] expected: Mode) {
-    let assignment = assignment(None, former, Eligibility::Probed);
+#[case::by_the_former(valid(FREE), "let go by shoots in Enforce")]
+#[case::suspended(
+    valid(SUSPEND),
+    "hold, Unselected: marks stay until the policy goes on"
+)]
+#[case::dry_run(valid(DRY), "let go by shoots in DryRun")]
+#[case::bad_grace(
+    policy(FREE, of_the_cluster()),
+    "hold, ClusterInvalid: there is nothing valid by which it could be judged"
+)]
+#[case::not_valid(policy(FREE, of_the_policy()), "let go by old in Enforce")]
+#[case::not_valid_and_suspended(
+    policy(SUSPEND, of_the_policy()),
+    "hold, Unselected: marks stay until the policy goes on"
+)]
+#[case::not_valid_and_dry(policy(DRY, of_the_policy()), "let go by old in DryRun")]
+#[case::unreadable(
+    policy(UNREAD, of_the_policy()),
+    "hold, PolicyInvalid: the policy cannot be read, so it may be suspended"
+)]
+// Nobody is left who could switch it to Enforce.
+#[case::gone(None, "let go by old in Enforce")]
+fn a_cluster_that_is_let_go(
+    #[case] former: Option<Selected>,
+    #[case] expected: &str,
+    #[values(Mode::Enforce, Mode::DryRun)] mode: Mode,
+) {
     let last = Arc::new(Settings {
-        mode: Mode::DryRun,
+        mode,
         ..settings("old")
     });
     let known = Known {
         last: Some(&last),
         ..OWING
     };
-    let Treatment::LetGo(settings, None) =
-        Treatment::new(&ClusterObject::There(Box::new(assignment.clone())), known)
-    else {
-        panic!("not let go");
-    };
-    assert_eq!(settings.mode, expected);
+    assert_eq!(of(None, former, Eligibility::Probed, known), expected);
 }
 
 /// Nobody but the flag says so: the policy is gone, or says nothing of it.
 #[rstest]
-#[case::probed(Eligibility::Probed, "let go by old")]
-#[case::no_workers(
-    Eligibility::Skipped(Skip::NoWorkers),
-    "hold, NoWorkers: the mode is DryRun"
-)]
-#[case::deleting(
-    Eligibility::Skipped(Skip::Deleting(Deletion::Cluster)),
-    "hold, Deleting: the mode is DryRun"
-)]
-#[case::going_to_sleep(
-    Eligibility::Skipped(Skip::Hibernated { asleep: false }),
-    "hold, Hibernated: the mode is DryRun"
-)]
 fn a_dry_run_holds_back_without_a_policy(
-    #[case] eligibility: Eligibility,
-    #[case] expected: &str,
-    #[values(None, policy(FREE, Err(not_valid())))] former: Option<Selected>,
+    #[values(None, policy(FREE, of_the_policy()))] former: Option<Selected>,
 ) {
     let last = Arc::new(settings("old"));
     let known = Known {
@@ -400,38 +294,29 @@ fn a_dry_run_holds_back_without_a_policy(
         dry_run: true,
         ..OWING
     };
-    let there = ClusterObject::There(Box::new(assignment(None, former, eligibility)));
-    let treatment = Treatment::new(&there, known);
-    assert_eq!(brief(&treatment), expected);
-    if let Some(settings) = treatment.settings() {
-        assert_eq!(settings.mode, Mode::DryRun);
+    for (eligibility, expected) in [
+        (Eligibility::Probed, "let go by old in DryRun"),
+        (
+            Eligibility::Skipped(Skip::NoWorkers),
+            "hold, NoWorkers: the mode is DryRun",
+        ),
+    ] {
+        assert_eq!(of(None, former.clone(), eligibility, known), expected);
     }
-    let gone = Treatment::new(&ClusterObject::Gone(FREE), known);
-    assert_eq!(brief(&gone), "hold, Gone: the mode is DryRun");
 }
 
+/// Where something is owed, nothing is, and where nobody has looked.
 #[rstest]
-#[case(FREE, OWING, "bury")]
-#[case(FREE, NOTHING_OWED, "forget")]
-#[case(FREE, NEVER_LOOKED, "bury")]
-#[case(SUSPEND, NEVER_LOOKED, "forget")]
-#[case(DRY, NEVER_LOOKED, "forget")]
-#[case(UNREAD, NEVER_LOOKED, "forget")]
-#[case(
-    UNREAD,
-    OWING,
-    "hold, Gone: the policy cannot be read, so it may be suspended"
-)]
-#[case(SUSPEND, OWING, "hold, Gone: the policy is suspended")]
-#[case(SUSPEND, NOTHING_OWED, "forget")]
-#[case(DRY, OWING, "hold, Gone: the mode is DryRun")]
-fn a_cluster_that_is_gone_leaves_no_marks(
-    #[case] hold: PolicyHold,
-    #[case] known: Known<'_>,
-    #[case] expected: &str,
-) {
-    assert_eq!(
-        brief(&Treatment::new(&ClusterObject::Gone(hold), known)),
-        expected
-    );
+#[case(FREE, ["bury", "forget", "bury"])]
+#[case(SUSPEND, ["hold, Gone: the policy is suspended", "forget", "forget"])]
+#[case(DRY, ["hold, Gone: the mode is DryRun", "forget", "forget"])]
+#[case(UNREAD, ["hold, Gone: the policy cannot be read, so it may be suspended", "forget", "forget"])]
+fn a_cluster_that_is_gone(#[case] hold: PolicyHold, #[case] expected: [&str; 3]) {
+    for (known, expected) in [OWING, NOTHING_OWED, NEVER_LOOKED]
+        .into_iter()
+        .zip(expected)
+    {
+        let treatment = Treatment::new(&ClusterObject::Gone(hold), known);
+        assert_eq!(brief(&treatment), expected);
+    }
 }
