@@ -43,16 +43,6 @@ fn each_dependent_is_told_of_once_and_by_what_was_done() {
     assert_eq!(told(&actions), (Restored, message));
 }
 
-#[test]
-fn nothing_is_told_of_a_protection_that_is_over() {
-    let mut actions = ActionLog::recall(None, false);
-    actions.acted(Aim::Protect, DOWN, "kcm", "3 of 5", Now::read());
-    actions.close();
-    assert_eq!(told(&actions), (ScaledDown, "scaled to zero: kcm; 3 of 5"));
-    actions.acted(Aim::Protect, DOWN, "mcm", "5 of 5", Now::read());
-    assert_eq!(told(&actions), (ScaledDown, "scaled to zero: mcm; 5 of 5"));
-}
-
 #[rstest]
 #[case::in_its_midst(
     ScaledDown,

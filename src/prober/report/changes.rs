@@ -55,20 +55,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use ClusterState::{Degraded, Online, Pending};
-
-    #[test]
-    fn each_change_is_told_once() {
-        let now = Instant::now();
-        let mut changes = Changes::new(Some(Online));
-        let from = |from| Some((Some(from), 0));
-        assert_eq!(changes.take(Online, now), None);
-        assert_eq!(changes.take(Degraded, now), from(Online));
-        assert_eq!(changes.take(Degraded, now), None);
-        assert_eq!(changes.take(Online, now), from(Degraded));
-        let first = Changes::new(None).take(Pending, now);
-        assert_eq!(first.map(|(from, _)| from), Some(None));
-    }
+    use ClusterState::{Degraded, Online};
 
     /// At a probe each ten seconds, and what it ends with is told, too.
     #[test]

@@ -89,46 +89,6 @@ mod tests {
         assert_eq!(told(check("a", Unknown)), check("a", Unknown));
     }
 
-    #[test]
-    fn what_is_set_up_anew_is_unknown() {
-        let mut recalled = Recalled::new(&[since(Passing, 1)]);
-        let mut told = |report| filled_in(&mut recalled, report);
-        assert_eq!(told(since(Passing, 9)), since(Passing, 1));
-        assert_eq!(told(check("a", Unknown)), check("a", Unknown));
-        assert_eq!(told(since(Passing, 11)), since(Passing, 11));
-    }
-
-    #[test]
-    fn what_cannot_be_run_is_unknown() {
-        let mut recalled = Recalled::new(&[since(Passing, 1)]);
-        assert_eq!(
-            filled_in(&mut recalled, since(Unknown, 9)),
-            since(Unknown, 9)
-        );
-    }
-
-    /// By the second, a check that cannot be run would pass.
-    #[test]
-    fn what_is_said_twice_is_said_once() {
-        for first in [since(Unknown, 1), check("a", Unknown)] {
-            let mut recalled = Recalled::new(&[first, since(Passing, 1)]);
-            let told = filled_in(&mut recalled, since(Unknown, 9));
-            assert_eq!(told.result, Unknown);
-        }
-    }
-
-    #[test]
-    fn another_check_is_not_that_one() {
-        let mut recalled = Recalled::new(&[since(Passing, 1)]);
-        let gate = CheckStatus {
-            role: Some(CheckRole::Gate),
-            ..check("a", Unknown)
-        };
-        for other in [check("b", Unknown), gate] {
-            assert_eq!(filled_in(&mut recalled, other.clone()), other);
-        }
-    }
-
     /// Any check of a few, so that many are alike.
     fn any_check() -> impl Strategy<Value = CheckStatus> {
         (

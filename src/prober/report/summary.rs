@@ -95,8 +95,8 @@ mod tests {
     use crate::prober::{
         report::{
             ClusterReport,
-            finding::{Finding, HeldBack},
-            fixtures::{assessment, closed, owed, problem, report, said_of, skipped},
+            finding::Finding,
+            fixtures::{assessment, problem, report, said_of, skipped},
         },
         verdict::{Doubt, Verdict},
     };
@@ -105,141 +105,36 @@ mod tests {
         report(Finding::Judged(verdict, Box::new(assessment(5, 3))))
     }
 
-    const TROUBLE: Option<&str> = Some("ScalingForbidden");
-
     fn doubtful() -> ClusterReport {
         judged(Verdict::Undetermined(Doubt::NoWrites))
     }
 
-    fn unread() -> ClusterReport {
-        report(Finding::Unread {
-            reason: "Timeout",
-            message: String::new(),
-        })
-    }
-
-    fn protected(report: ClusterReport) -> ClusterReport {
-        ClusterReport {
-            protection: Protection::Active,
-            ..report
-        }
-    }
-
-    fn let_go(report: ClusterReport) -> ClusterReport {
-        ClusterReport {
-            let_go: Some(skipped("Hibernated").finding),
-            ..report
-        }
-    }
-
-    fn troubled(report: ClusterReport) -> ClusterReport {
-        ClusterReport {
-            problems: vec![problem(
-                "kcm",
-                "ScalingForbidden",
-                "kcm: patch is forbidden",
-            )],
-            ..report
-        }
-    }
-
+    /// What stands in the same condition is told apart: that it is protected and skipped, or cannot be judged, is
+    /// no trouble with a dependent.
     #[rstest]
-    #[case::pending(report(Finding::Pending), Standing::Pending, None)]
-    #[case::healthy(judged(Verdict::Healthy), Standing::Judged, None)]
-    #[case::outage(judged(Verdict::Outage), Standing::Judged, None)]
-    #[case::doubtful(doubtful(), Standing::Doubtful, None)]
-    #[case::unread(unread(), Standing::Doubtful, None)]
-    #[case::skipped(skipped("Hibernated"), Standing::Skipped, None)]
-    #[case::skipped_and_protected(protected(skipped("Hibernated")), Standing::Skipped, None)]
-    #[case::skipped_and_troubled(
-        troubled(protected(skipped("Hibernated"))),
-        Standing::Skipped,
-        TROUBLE
-    )]
-    #[case::let_go(let_go(judged(Verdict::Healthy)), Standing::Judged, None)]
-    #[case::let_go_and_troubled(troubled(let_go(doubtful())), Standing::Doubtful, TROUBLE)]
-    #[case::unreadable(skipped("Unreadable"), Standing::Doubtful, None)]
-    #[case::unreadable_and_protected(protected(skipped("Unreadable")), Standing::Doubtful, None)]
-    #[case::unreadable_and_troubled(troubled(skipped("Unreadable")), Standing::Doubtful, TROUBLE)]
-    #[case::troubled(troubled(judged(Verdict::Healthy)), Standing::Judged, TROUBLE)]
-    #[case::troubled_and_doubtful(troubled(doubtful()), Standing::Doubtful, TROUBLE)]
+    #[case::pending(report(Finding::Pending), Standing::Pending)]
+    #[case::healthy(judged(Verdict::Healthy), Standing::Judged)]
+    #[case::outage(judged(Verdict::Outage), Standing::Judged)]
+    #[case::doubtful(doubtful(), Standing::Doubtful)]
+    #[case::skipped(skipped("Hibernated"), Standing::Skipped)]
+    #[case::unreadable(skipped("Unreadable"), Standing::Doubtful)]
     fn what_a_finding_amounts_to(
         #[case] report: ClusterReport,
         #[case] standing: Standing,
-        #[case] trouble: Option<&str>,
+        #[values(Protection::None, Protection::Active)] protection: Protection,
+        #[values(None, Some("ScalingForbidden"))] trouble: Option<&'static str>,
     ) {
+        let problem = trouble.map(|reason| problem("kcm", reason, "kcm: it is forbidden"));
+        let report = ClusterReport {
+            protection,
+            problems: problem.into_iter().collect(),
+            ..report
+        };
         let seen = said_of(&report);
         let seen = Summary::of(&seen.status);
         assert_eq!((seen.standing, seen.trouble), (standing, trouble));
-        assert_eq!(
-            seen.probed,
-            !matches!(report.finding, Finding::Skipped { .. })
-        );
-        assert_eq!(seen.protected, report.protection != Protection::None);
-        assert!(!seen.overdue);
-    }
-
-    /// What holds a cluster back, or keeps it from being judged, is no trouble with a dependent.
-    #[rstest]
-    fn trouble_is_about_dependents_alone(
-        #[values(
-            None,
-            Some(HeldBack::By("why")),
-            Some(HeldBack::Unconfirmed("why")),
-            Some(HeldBack::Paced),
-            closed("why")
-        )]
-        held_back: Option<HeldBack>,
-        #[values(
-            Protection::None,
-            Protection::ScalingDown,
-            Protection::Active,
-            Protection::Restoring
-        )]
-        protection: Protection,
-    ) {
-        for found in [
-            report(Finding::Pending),
-            judged(Verdict::Healthy),
-            judged(Verdict::Outage),
-            doubtful(),
-            unread(),
-            skipped("Hibernated"),
-            skipped("Unreadable"),
-            let_go(doubtful()),
-        ] {
-            let report = ClusterReport {
-                held_back: held_back.clone(),
-                protection,
-                overdue: true,
-                ..found
-            };
-            let seen = said_of(&report);
-            assert_eq!(Summary::of(&seen.status).trouble, None, "{report:?}");
-            let seen = said_of(&troubled(report));
-            assert_eq!(Summary::of(&seen.status).trouble, TROUBLE);
-        }
-    }
-
-    #[test]
-    fn what_lasts_or_is_owed() {
-        let overdue = said_of(&ClusterReport {
-            overdue: true,
-            ..protected(judged(Verdict::Outage))
-        });
-        assert!(Summary::of(&overdue.status).overdue);
-        let owed = said_of(&ClusterReport {
-            dependents: vec![owed("kcm")],
-            ..judged(Verdict::Healthy)
-        });
-        assert!(Summary::of(&owed.status).protected);
-    }
-
-    #[test]
-    fn a_record_without_a_status_is_pending() {
-        let status = ClusterHealthStatus::default();
-        let summary = Summary::of(&status);
-        assert_eq!(summary.standing, Standing::Pending);
-        assert!(!summary.protected);
+        let skipped = matches!(report.finding, Finding::Skipped { .. });
+        assert_eq!(seen.probed, !skipped);
+        assert_eq!(seen.protected, protection != Protection::None);
     }
 }

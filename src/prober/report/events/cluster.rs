@@ -132,10 +132,9 @@ mod tests {
                 finding::{Finding, HeldBack},
                 fixtures::{self, assessment, closed, owed, problem, report},
             },
-            verdict::{Doubt, Verdict, ZoneCount},
+            verdict::{Verdict, ZoneCount},
         },
         status::events::Kind,
-        util::mono_time::MonoTime,
     };
 
     fn time(second: i64) -> Timestamp {
@@ -154,10 +153,10 @@ mod tests {
         judged(Verdict::Outage, 5)
     }
 
-    fn unread(message: &str) -> ClusterReport {
+    fn unread() -> ClusterReport {
         report(Finding::Unread {
             reason: "Timeout",
-            message: message.to_owned(),
+            message: "no answer".to_owned(),
         })
     }
 
@@ -233,14 +232,10 @@ mod tests {
     }
 
     fn statuses(
-        before: Option<ClusterReport>,
+        before: &ClusterReport,
         after: &ClusterReport,
     ) -> (ClusterHealthStatus, ClusterHealthStatus) {
-        let none = ClusterHealthStatus::default();
-        let before = before.map_or_else(
-            || none.clone(),
-            |it| fixtures::written(&it, &none, time(100)),
-        );
+        let before = fixtures::written(before, &ClusterHealthStatus::default(), time(100));
         let after = fixtures::written(after, &before, time(825));
         (before, after)
     }
@@ -280,12 +275,21 @@ mod tests {
     #[case::is_suspended_while_protected(
         active(), in_protection(Protection::Active, skipped("Suspended")), &[&SKIPPED]
     )]
+    #[case::is_new_and_silent(report(Finding::Pending), scaling_down(), &[&PROTECTING])]
+    #[case::is_new(report(Finding::Pending), healthy(), &[])]
+    #[case::other_counts(active(), in_protection(Protection::Active, judged(Verdict::Outage, 4)), &[])]
+    #[case::healthy_and_not_restored_yet(active(), in_protection(Protection::Active, healthy()), &[])]
+    #[case::looked_at_again(active(), scaling_down(), &[])]
+    #[case::still_held_back(held_back(outage()), held_back(judged(Verdict::Outage, 4)), &[])]
+    // Others tell that.
+    #[case::a_single_failure(healthy(), unread(), &[])]
+    #[case::trouble(healthy(), troubled(), &[])]
     fn what_is_told(
         #[case] before: ClusterReport,
         #[case] now: ClusterReport,
         #[case] expected: &[&Kind],
     ) {
-        let (before, now) = statuses(Some(before), &now);
+        let (before, now) = statuses(&before, &now);
         let told = transitions(&before, &now);
         let kinds: Vec<&Kind> = told.iter().map(|event| event.kind).collect();
         assert_eq!(kinds, expected);
@@ -294,54 +298,19 @@ mod tests {
         assert_eq!(transitions(&now, &now), []);
     }
 
-    #[rstest]
-    #[case::counts(healthy(), judged(Verdict::Healthy, 1))]
-    #[case::suspect(
-        healthy(),
-        judged(Verdict::Undetermined(Doubt::Unproven(MonoTime::from_nanos(1))), 5)
-    )]
-    #[case::other_words(unread("a"), unread("b"))]
-    #[case::a_single_failure(healthy(), unread("a"))]
-    #[case::other_counts_while_down(
-        active(),
-        in_protection(Protection::Active, judged(Verdict::Outage, 4))
-    )]
-    #[case::healthy_and_not_restored_yet(active(), in_protection(Protection::Active, healthy()))]
-    #[case::looked_at_again(active(), scaling_down())]
-    #[case::trouble(healthy(), troubled())]
-    #[case::still_held_back(held_back(outage()), held_back(judged(Verdict::Outage, 4)))]
-    #[case::still_too_long(overdue(), overdue())]
-    #[case::other_words_of_a_skip(skipped("Hibernated"), skipped("Hibernated"))]
-    fn what_is_not(#[case] before: ClusterReport, #[case] now: ClusterReport) {
-        let (before, now) = statuses(Some(before), &now);
-        assert_eq!(transitions(&before, &now), []);
-    }
-
-    #[rstest]
-    #[case::pending(report(Finding::Pending), &[])]
-    #[case::healthy(healthy(), &[])]
-    #[case::skipped(skipped("Hibernated"), &[])]
-    #[case::silent(scaling_down(), &[&PROTECTING])]
-    fn the_first_status(#[case] now: ClusterReport, #[case] expected: &[&Kind]) {
-        let (before, now) = statuses(None, &now);
-        let told = transitions(&before, &now);
-        let kinds: Vec<&Kind> = told.iter().map(|event| event.kind).collect();
-        assert_eq!(kinds, expected);
-    }
-
-    fn note(before: ClusterReport, now: &ClusterReport) -> String {
-        let (before, now) = statuses(Some(before), now);
+    fn note(before: &ClusterReport, now: &ClusterReport) -> String {
+        let (before, now) = statuses(before, now);
         transitions(&before, &now).swap_remove(0).note
     }
 
     #[test]
     fn notes_carry_the_evidence() {
-        let note_of_outage = note(healthy(), &scaling_down());
+        let note_of_outage = note(&healthy(), &scaling_down());
         assert!(
             note_of_outage.contains("5 of 5 node leases"),
             "{note_of_outage}"
         );
-        let restored = note(restoring(), &after(Action::Restored, 800));
+        let restored = note(&restoring(), &after(Action::Restored, 800));
         assert!(
             restored.starts_with("its dependents are back after 12m 5s; none of 5 node leases"),
             "{restored}"
@@ -357,13 +326,13 @@ mod tests {
             finding,
             ..overdue()
         };
-        assert!(note(active(), &overdue).contains("a 5 of 5 silent"));
+        assert!(note(&active(), &overdue).contains("a 5 of 5 silent"));
         assert_eq!(
-            note(skipped("WakingUp"), &healthy()),
+            note(&skipped("WakingUp"), &healthy()),
             "it is probed; it was not: WakingUp"
         );
         assert_eq!(
-            note(healthy(), &skipped("Hibernated")),
+            note(&healthy(), &skipped("Hibernated")),
             "Hibernated: what was seen"
         );
     }

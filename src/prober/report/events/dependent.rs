@@ -130,7 +130,6 @@ pub(in crate::prober::report) fn event(
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::jiff::Timestamp;
     use rstest::rstest;
 
     use super::*;
@@ -138,16 +137,9 @@ mod tests {
         prober::{
             fixtures::dependent,
             plan::{Family, Record},
-            report::{
-                ClusterReport,
-                finding::Finding,
-                fixtures::{self, report},
-            },
+            report::fixtures,
         },
-        status::events::{
-            Kind,
-            kinds::{CONTENDED, SCALING_FORBIDDEN},
-        },
+        status::events::{Kind, kinds::CONTENDED},
     };
 
     fn news(what: What, problem: Option<Problem>, why: &str) -> DependentNews {
@@ -221,28 +213,5 @@ mod tests {
     ) {
         let told = event(&news(what, problem, why), Some("shoots"), None);
         assert_eq!(told, Some(Event::new(kind, note)));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_trouble_that_an_earlier_run_has_told_is_told_when_it_comes_again() {
-        let troubled = ClusterReport {
-            problems: vec![problem("ScalingLate"), problem("ScalingForbidden")],
-            ..report(Finding::Pending)
-        };
-        let before = ClusterHealthStatus::default();
-        let said = fixtures::written(&troubled, &before, Timestamp::UNIX_EPOCH);
-        let forbidden = Some(&SCALING_FORBIDDEN);
-        let late = What::Late(Duration::from_secs(1));
-        let news = news(late, Some(problem("ScalingForbidden")), "");
-        let tell = |troubles: &mut Option<Troubles>| {
-            event(&news, None, troubles.as_mut()).map(|event| event.kind)
-        };
-        let mut told = Troubles::recorded(&said);
-        assert_eq!(tell(&mut told), None);
-        assert_eq!(tell(&mut told), forbidden);
-        let mut told = Troubles::recorded(&said);
-        tokio::time::advance(RECALL).await;
-        assert_eq!(tell(&mut told), forbidden);
-        assert_eq!(tell(&mut Troubles::recorded(&before)), forbidden);
     }
 }

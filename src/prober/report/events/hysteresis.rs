@@ -81,7 +81,7 @@ mod tests {
             report::{
                 ClusterReport,
                 finding::Finding,
-                fixtures::{self, assessment, report, said_of, skipped},
+                fixtures::{assessment, report, said_of, skipped},
             },
             verdict::{Doubt, Verdict},
         },
@@ -167,21 +167,5 @@ mod tests {
                 "{case}"
             );
         }
-    }
-
-    #[test]
-    fn a_restart_repeats_nothing() {
-        let status = |report| {
-            let before = ClusterHealthStatus::default();
-            fixtures::written(&report, &before, Timestamp::UNIX_EPOCH)
-        };
-        let mut hysteresis = Hysteresis::recorded(&status(unread(1)));
-        assert_eq!(
-            told(&mut hysteresis, &[unread(2), unread(3)]),
-            [] as [&Kind; 0]
-        );
-        assert_eq!(told(&mut hysteresis, &[healthy(4)]), [&JUDGED]);
-        let mut hysteresis = Hysteresis::recorded(&status(healthy(1)));
-        assert_eq!(told(&mut hysteresis, &[healthy(2)]), [] as [&Kind; 0]);
     }
 }

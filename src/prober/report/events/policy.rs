@@ -197,6 +197,11 @@ mod tests {
     #[case::is_granted_them(lacking("patch a"), case(sound()), &[&RIGHTS_SUFFICE])]
     #[case::waits(protecting(sound()), protecting(deleting(sound())), &[&LETTING_GO])]
     #[case::goes(protecting(deleting(sound())), case(deleting(sound())), &[&NONE_PROTECTED])]
+    #[case::makes_another_mistake(case(invalid("a")), case(invalid("b")), &[])]
+    #[case::is_outranked_by_more(case(conflicted(&["b"])), case(conflicted(&["b", "c"])), &[])]
+    #[case::lacks_another_right(lacking("patch a"), lacking("patch b"), &[])]
+    #[case::is_deleted(case(sound()), case(deleting(sound())), &[])]
+    #[case::is_deleted_instead_of_corrected(case(invalid("a")), case(deleting(invalid("a"))), &[])]
     fn what_is_told(#[case] before: Case, #[case] now: Case, #[case] expected: &[&Kind]) {
         let before = status(&before, &ProbePolicyStatus::default());
         let now = status(&now, &before);
@@ -206,39 +211,5 @@ mod tests {
         assert!(told.iter().all(|event| !event.note.is_empty()));
         // Refreshed, or left to a successor, it says the same.
         assert_eq!(transitions(&now, &now), []);
-    }
-
-    #[rstest]
-    #[case::another_mistake(case(invalid("a")), case(invalid("b")))]
-    #[case::another_conflict(case(conflicted(&["b"])), case(conflicted(&["b", "c"])))]
-    #[case::lacks_another_right(lacking("patch a"), lacking("patch b"))]
-    #[case::is_deleted(case(sound()), case(deleting(sound())))]
-    #[case::is_deleted_instead_of_corrected(case(invalid("a")), case(deleting(invalid("a"))))]
-    #[case::waits_on(protecting(deleting(sound())), protecting(deleting(sound())))]
-    fn what_is_not(#[case] before: Case, #[case] now: Case) {
-        let before = status(&before, &ProbePolicyStatus::default());
-        let now = status(&now, &before);
-        assert_eq!(transitions(&before, &now), []);
-    }
-
-    #[test]
-    fn the_first_status_tells_what_is_amiss() {
-        let none = ProbePolicyStatus::default();
-        assert_eq!(transitions(&none, &status(&case(sound()), &none)), []);
-        let told = transitions(&none, &status(&case(invalid("no grace")), &none));
-        assert_eq!(told, [Event::new(&INVALID, "no grace")]);
-    }
-
-    #[test]
-    fn the_finalizer_tells_for_whom_it_is_there() {
-        let clusters: BTreeSet<Arc<str>> = ["a".into(), "b".into()].into();
-        let told = finalizer(true, &clusters);
-        assert_eq!(told.kind, &FINALIZER_ADDED);
-        assert!(
-            told.note.ends_with("until these are let go: a, b"),
-            "{}",
-            told.note
-        );
-        assert_eq!(finalizer(false, &clusters).kind, &FINALIZER_REMOVED);
     }
 }

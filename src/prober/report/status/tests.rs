@@ -1,21 +1,17 @@
-//! What a report says, as a table, and what is worth a write.
+//! What a report says, as a table.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
-use rstest::rstest;
 
 use super::{
     super::{
         finding::HeldBack,
-        fixtures::{self, assessment, check, closed, owed, problem, report, said_of, view},
-        urgency,
+        fixtures::{assessment, closed, owed, problem, report, said_of},
     },
     *,
 };
 use crate::{
-    api::{CheckResult, ClusterState, UnhealthyNode},
-    observer::View,
     prober::{
         candidates::Exclusion,
         verdict::{Doubt, Verdict, ZoneCount},
@@ -23,29 +19,8 @@ use crate::{
     util::mono_time::MonoTime,
 };
 
-/// The status of this report, written over the one before.
-fn status(
-    report: &ClusterReport,
-    before: &ClusterHealthStatus,
-    now: Timestamp,
-) -> ClusterHealthStatus {
-    fixtures::written(report, before, now)
-}
-
-fn differs(left: &ClusterReport, report: &ClusterReport) -> bool {
-    urgency::differs(&written(left), &said_of(report))
-}
-
-fn condition<'a>(status: &'a ClusterHealthStatus, kind: &str) -> &'a Condition {
-    status.conditions.iter().find(|c| c.type_ == kind).unwrap()
-}
-
 fn written(report: &ClusterReport) -> ClusterHealthStatus {
-    status(
-        report,
-        &ClusterHealthStatus::default(),
-        Timestamp::UNIX_EPOCH,
-    )
+    said_of(report).status
 }
 
 fn judged_as(verdict: Verdict, candidates: usize, expired: usize) -> ClusterReport {
@@ -287,144 +262,6 @@ fn a_thousand_zones_are_told_in_part() {
         seen.zones = zones.collect();
     });
     assert!(told(&report).contains("z11 1 of 1 and 988 more"));
-}
-
-#[test]
-fn counts_and_times_alone_are_not_worth_a_write() {
-    let before = written(&judged_as(Verdict::Healthy, 5, 0));
-    let later = Timestamp::from_second(100).unwrap();
-    let report = ClusterReport {
-        probed: Some(later),
-        ..judged_as(Verdict::Healthy, 6, 1)
-    };
-    let after = status(&report, &before, later);
-    assert_ne!(before, after);
-    assert!(!differs(&judged_as(Verdict::Healthy, 5, 0), &report));
-    assert_eq!(
-        condition(&after, READY).last_transition_time,
-        condition(&before, READY).last_transition_time,
-    );
-}
-
-#[rstest]
-#[case::verdict(judged_as(Verdict::Outage, 5, 3))]
-#[case::policy(ClusterReport { policy: Some("another".into()), ..judged_as(Verdict::Healthy, 5, 0) })]
-#[case::protection(ClusterReport { protection: Protection::Restoring, ..judged_as(Verdict::Healthy, 5, 0) })]
-#[case::dependents(ClusterReport { dependents: vec![owed("kcm")], ..judged_as(Verdict::Healthy, 5, 0) })]
-#[case::problems(ClusterReport {
-    problems: vec![problem("kcm", "ScalingLate", "")],
-    ..judged_as(Verdict::Healthy, 5, 0)
-})]
-fn news_are_worth_a_write(#[case] report: ClusterReport) {
-    assert!(differs(&judged_as(Verdict::Healthy, 5, 0), &report));
-}
-
-#[test]
-fn the_last_expired_lease_is_worth_a_write_when_it_is_fresh_again() {
-    let [one, none] = [1, 0].map(|expired| judged_as(Verdict::Healthy, 5, expired));
-    assert!(differs(&one, &none));
-    assert!(!differs(&none, &one));
-}
-
-fn observed(view: View) -> ClusterReport {
-    ClusterReport {
-        observed: Some(view),
-        ..judged_as(Verdict::Healthy, 5, 0)
-    }
-}
-
-/// One node of three is not ready, another runs out of disk and memory.
-fn in_trouble() -> NodeCounts {
-    let mut nodes = NodeCounts {
-        all: 3,
-        well: 1,
-        not_ready: 1,
-        memory_pressure: 1,
-        disk_pressure: 1,
-        ..NodeCounts::default()
-    };
-    nodes.name(UnhealthyNode {
-        name: "n2".to_owned(),
-        problems: vec!["NotReady".to_owned()],
-    });
-    nodes.name(UnhealthyNode {
-        name: "n1".to_owned(),
-        problems: vec!["MemoryPressure".to_owned(), "DiskPressure".to_owned()],
-    });
-    nodes
-}
-
-#[test]
-fn what_is_observed_is_shown() {
-    let status = written(&ClusterReport {
-        checks: vec![check("a", CheckResult::Failing)],
-        ..observed(View {
-            nodes: Some(in_trouble()),
-            ..view(ClusterState::NotReady)
-        })
-    });
-    assert_eq!(status.state, Some(ClusterState::NotReady));
-    assert_eq!(status.state_message.as_deref(), Some("what was seen"));
-    let counts = [
-        &status.nodes,
-        &status.nodes_pid_pressure,
-        &status.nodes_memory_pressure,
-        &status.nodes_disk_pressure,
-    ];
-    let counts = counts.map(|it| it.as_deref().unwrap());
-    assert_eq!(counts, ["1/3", "0/3", "1/3", "1/3"]);
-    let names = status.unhealthy_nodes.iter().map(|it| &*it.name);
-    assert!(names.eq(["n1", "n2"]));
-    assert_eq!(status.checks, [check("a", CheckResult::Failing)]);
-    // What is not probed is in no state.
-    let skipped = written(&skipped("Suspended"));
-    assert_eq!(
-        (skipped.state, skipped.state_message, skipped.nodes),
-        (None, None, None)
-    );
-    assert_eq!(skipped.last_state_transition_time, None);
-}
-
-#[test]
-fn a_state_has_its_time() {
-    let time = |second| Some(Time(Timestamp::from_second(second).unwrap()));
-    let mut before = ClusterHealthStatus::default();
-    for (second, state, since) in [
-        (1, ClusterState::Online, 1),
-        (2, ClusterState::Online, 1),
-        (3, ClusterState::Degraded, 3),
-        (4, ClusterState::Online, 4),
-    ] {
-        let now = Timestamp::from_second(second).unwrap();
-        before = status(&observed(view(state)), &before, now);
-        assert_eq!(before.last_state_transition_time, time(since), "{second}");
-        // That of the protection is another.
-        assert_eq!(before.last_transition_time, None);
-    }
-}
-
-#[rstest]
-#[case::state(observed(view(ClusterState::Degraded)), true)]
-#[case::nodes(
-    observed(View { nodes: Some(in_trouble()), ..view(ClusterState::Online) }), true
-)]
-#[case::check(
-    ClusterReport {
-        checks: vec![check("a", CheckResult::Failing)],
-        ..observed(view(ClusterState::Online))
-    },
-    true
-)]
-#[case::words(
-    observed(View { message: "other words".into(), ..view(ClusterState::Online) }), false
-)]
-#[case::the_same(observed(view(ClusterState::Online)), false)]
-fn what_is_left_is_written_anew_if_it_is_otherwise(
-    #[case] report: ClusterReport,
-    #[case] expected: bool,
-) {
-    let left = observed(view(ClusterState::Online));
-    assert_eq!(differs(&left, &report), expected);
 }
 
 #[test]

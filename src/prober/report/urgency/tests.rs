@@ -1,5 +1,4 @@
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
-use rstest::rstest;
 
 use super::{
     super::fixtures::{self, assessment, check, closed, owed, report, said_of, view},
@@ -7,30 +6,14 @@ use super::{
 };
 use crate::{
     api::{
-        Action, CheckResult, CheckRole,
-        ClusterState::{self, Degraded, Online},
+        Action, CheckRole,
+        ClusterState::{Degraded, Online},
         LastAction, Mode, Protection, UnhealthyNode,
     },
     observer::{NodeCounts, View},
     prober::verdict::Doubt,
     util::mono_time::MonoTime,
 };
-
-fn urgency(said: &ClusterReport, report: &ClusterReport) -> Option<Urgency> {
-    super::urgency(&said_of(said), &said_of(report))
-}
-
-fn is_news(said: &ClusterReport, report: &ClusterReport) -> bool {
-    urgency(said, report) == Some(Urgency::News)
-}
-
-fn is_other_observation(said: &ClusterReport, report: &ClusterReport) -> bool {
-    urgency(said, report) == Some(Urgency::Observed)
-}
-
-fn is_reworded(said: &ClusterReport, report: &ClusterReport) -> bool {
-    urgency(said, report) == Some(Urgency::Words)
-}
 
 fn judged(verdict: Verdict, expired: usize) -> ClusterReport {
     report(Finding::Judged(verdict, Box::new(assessment(5, expired))))
@@ -40,16 +23,13 @@ fn healthy() -> ClusterReport {
     judged(Verdict::Healthy, 1)
 }
 
+fn outage() -> ClusterReport {
+    judged(Verdict::Outage, 3)
+}
+
 fn suspect(until: i128) -> ClusterReport {
     let doubt = Doubt::Unproven(MonoTime::from_nanos(until));
     judged(Verdict::Undetermined(doubt), 3)
-}
-
-fn gated(why: &str) -> ClusterReport {
-    ClusterReport {
-        held_back: closed(why),
-        ..healthy()
-    }
 }
 
 fn unread(message: &str) -> ClusterReport {
@@ -66,53 +46,33 @@ fn skipped(message: &str) -> ClusterReport {
     })
 }
 
-fn problems(of: &[(&str, &'static str)]) -> ClusterReport {
-    let problem = |&(name, reason): &(&str, &'static str)| fixtures::problem(name, reason, "");
-    ClusterReport {
-        problems: of.iter().map(problem).collect(),
-        ..healthy()
-    }
+/// Healthy, but for this.
+fn with(change: impl FnOnce(&mut ClusterReport)) -> ClusterReport {
+    let mut report = healthy();
+    change(&mut report);
+    report
 }
 
-fn problem(message: &str) -> ClusterReport {
-    ClusterReport {
-        problems: vec![fixtures::problem("kcm", "ScalingFailed", message)],
-        ..healthy()
-    }
+fn gated(why: &str) -> ClusterReport {
+    with(|it| it.held_back = closed(why))
 }
 
-fn with_machines(machines: Option<usize>) -> ClusterReport {
-    let mut seen = assessment(5, 1);
-    seen.machines = machines;
-    report(Finding::Judged(Verdict::Healthy, Box::new(seen)))
+fn held_back() -> ClusterReport {
+    with(|it| it.held_back = Some(HeldBack::By("why")))
 }
 
-fn seen(state: ClusterState) -> ClusterReport {
-    with_view(view(state))
+/// A dependent is not where it should be.
+fn trouble(name: &str, reason: &'static str, message: &str) -> ClusterReport {
+    with(|it| it.problems = vec![fixtures::problem(name, reason, message)])
 }
 
-fn with_view(view: View) -> ClusterReport {
-    ClusterReport {
-        observed: Some(view),
-        ..healthy()
-    }
+fn observed(change: impl FnOnce(&mut View)) -> ClusterReport {
+    let mut observed = view(Online);
+    change(&mut observed);
+    with(|it| it.observed = Some(observed))
 }
 
-fn saying(message: &str) -> ClusterReport {
-    with_view(View {
-        message: message.to_owned(),
-        ..view(Online)
-    })
-}
-
-fn with_nodes(nodes: NodeCounts) -> ClusterReport {
-    with_view(View {
-        nodes: Some(nodes),
-        ..view(Online)
-    })
-}
-
-fn unhealthy(name: &str) -> NodeCounts {
+fn unhealthy(name: &str) -> ClusterReport {
     let mut nodes = NodeCounts {
         all: 3,
         well: 2,
@@ -123,202 +83,177 @@ fn unhealthy(name: &str) -> NodeCounts {
         name: name.to_owned(),
         problems: vec!["DiskPressure".to_owned()],
     });
-    nodes
+    observed(|it| it.nodes = Some(nodes))
 }
 
-fn checked(checks: &[CheckStatus]) -> ClusterReport {
-    ClusterReport {
-        checks: checks.to_vec(),
-        ..seen(Online)
-    }
+fn checked(result: CheckResult, message: &str) -> ClusterReport {
+    let mut check = check("a", result);
+    check.message = Some(message.to_owned());
+    with(|it| it.checks = vec![check])
 }
 
-fn passing() -> CheckStatus {
-    check("a", CheckResult::Passing)
-}
-
-#[rstest]
-#[case::state(seen(Online), seen(Degraded))]
-#[case::not_probed_any_more(seen(Online), healthy())]
-#[case::probed(healthy(), seen(Online))]
-#[case::nodes_not_seen(seen(Online), with_view(View { nodes: None, ..view(Online) }))]
-#[case::pressure(seen(Online), with_nodes(unhealthy("n")))]
-#[case::another_node(with_nodes(unhealthy("n")), with_nodes(unhealthy("m")))]
-#[case::not_ready(seen(Online), with_nodes(NodeCounts { all: 3, well: 2, not_ready: 1, ..NodeCounts::default() }))]
-#[case::a_first_check(checked(&[]), checked(&[passing()]))]
-#[case::another_check(checked(&[passing()]), checked(&[check("b", CheckResult::Passing)]))]
-#[case::result(checked(&[passing()]), checked(&[check("a", CheckResult::Failing)]))]
-#[case::role(
-    checked(&[passing()]),
-    checked(&[CheckStatus { role: Some(CheckRole::Gate), ..passing() }])
-)]
-#[case::held_back_now_and_then(
-    unread(""),
-    ClusterReport { held_back: Some(HeldBack::By("why")), ..healthy() }
-)]
-#[case::not_held_back_now_and_then(
-    ClusterReport { held_back: Some(HeldBack::By("why")), ..healthy() },
-    suspect(1)
-)]
-#[case::unread(healthy(), unread(""))]
-#[case::read_again(unread(""), healthy())]
-#[case::for_another_reason(
-    unread(""),
-    report(Finding::Unread { reason: "Timeout", message: String::new() })
-)]
-#[case::suspect(healthy(), suspect(1))]
-#[case::the_last_expired(healthy(), judged(Verdict::Healthy, 0))]
-#[case::the_first_that_counts(
-    report(Finding::Judged(Verdict::Healthy, Box::new(assessment(0, 0)))),
-    judged(Verdict::Healthy, 0)
-)]
-#[case::machines(healthy(), with_machines(Some(4)))]
-#[case::no_outage_seen_any_more(judged(Verdict::Outage, 3), unread(""))]
-fn what_is_observed_otherwise(#[case] said: ClusterReport, #[case] report: ClusterReport) {
-    assert!(is_other_observation(&said, &report));
-}
-
-#[rstest]
-#[case::the_same(seen(Online), seen(Online))]
-#[case::more_nodes(seen(Online), with_nodes(NodeCounts { all: 5, well: 5, ..NodeCounts::default() }))]
-#[case::words(saying("a"), saying("b"))]
-#[case::output(
-    checked(&[passing()]),
-    checked(&[CheckStatus { message: Some("out".into()), ..passing() }])
-)]
-#[case::since(checked(&[passing()]), checked(&[CheckStatus { since: None, ..passing() }]))]
-fn what_is_observed_the_same(#[case] said: ClusterReport, #[case] report: ClusterReport) {
-    assert!(!is_other_observation(&said, &report));
-    assert!(!is_news(&said, &report));
-}
-
-#[rstest]
-#[case::another_reason("no route to host", "connection refused", true)]
-#[case::counters("2 of 5 retries failed", "3 of 5 retries failed", false)]
-#[case::the_same("a", "a", false)]
-fn other_words_of_a_state(#[case] said: &str, #[case] now: &str, #[case] expected: bool) {
-    assert_eq!(is_reworded(&saying(said), &saying(now)), expected);
-}
-
-#[rstest]
-#[case::another_reason("it has not been run yet", "no pod runs", true)]
-#[case::another_cause("it cannot be run: no such file", "it cannot be run: no right", false)]
-#[case::counters("failed 1 of 3 times: no", "failed 2 of 3 times: no", false)]
-fn other_words_of_what_tells_nothing(
-    #[case] said: &str,
-    #[case] now: &str,
-    #[case] expected: bool,
-) {
-    let telling = |result, message: &str| {
-        let message = Some(message.to_owned());
-        checked(&[CheckStatus {
-            message,
-            ..check("a", result)
-        }])
-    };
-    let is_told = |result| is_reworded(&telling(result, said), &telling(result, now));
-    assert_eq!(is_told(CheckResult::Unknown), expected);
-    assert!(!is_told(CheckResult::Failing));
-}
-
-#[rstest]
-#[case::probed_again(healthy(), ClusterReport { probed: Some(Timestamp::UNIX_EPOCH), ..healthy() })]
-#[case::other_counts(healthy(), judged(Verdict::Healthy, 2))]
-#[case::the_first_expired(judged(Verdict::Healthy, 0), healthy())]
-#[case::looked_at(healthy(), ClusterReport { looked_at: false, ..healthy() })]
-#[case::longer_suspect(suspect(1), suspect(2))]
-#[case::other_machines(with_machines(Some(4)), with_machines(Some(5)))]
-#[case::other_words(unread("the server said A"), unread("the server said B"))]
-#[case::other_output_of_a_gate(gated("it said A"), gated("it said B"))]
-#[case::other_words_of_a_problem(problem("the seed said A"), problem("the seed said B"))]
-fn what_can_wait(#[case] said: ClusterReport, #[case] report: ClusterReport) {
-    assert!(!is_news(&said, &report));
-    assert!(!is_other_observation(&said, &report));
-}
-
-#[rstest]
-#[case::policy(ClusterReport { policy: None, ..healthy() })]
-#[case::mode(ClusterReport { mode: Mode::DryRun, ..healthy() })]
-#[case::protection(ClusterReport { protection: Protection::Active, ..healthy() })]
-#[case::since(ClusterReport { protected_since: Some(Timestamp::UNIX_EPOCH), ..healthy() })]
-#[case::overdue(ClusterReport { overdue: true, ..healthy() })]
-#[case::action(ClusterReport {
-    last_action: Some(LastAction {
+/// What is done, or would be, and why not.
+#[test]
+fn what_is_written_at_once() {
+    let late = || trouble("kcm", "ScalingLate", "");
+    let action = LastAction {
         time: Time(Timestamp::UNIX_EPOCH),
         action: Action::Restored,
         message: String::new(),
-    }),
-    ..healthy()
-})]
-#[case::held_back(ClusterReport { held_back: Some(HeldBack::By("why")), ..healthy() })]
-#[case::let_go(ClusterReport { let_go: Some(skipped("").finding), ..healthy() })]
-#[case::dependents(ClusterReport { dependents: vec![owed("kcm")], ..healthy() })]
-#[case::problem(problem(""))]
-#[case::outage(judged(Verdict::Outage, 1))]
-#[case::skipped(skipped(""))]
-#[case::gate(gated(""))]
-fn what_is_said_at_once(#[case] report: ClusterReport) {
-    assert!(is_news(&healthy(), &report));
+    };
+    let mut both = late();
+    both.problems
+        .push(fixtures::problem("mcm", "ScalingLate", ""));
+    let changes = [
+        (healthy(), with(|it| it.policy = None)),
+        (healthy(), with(|it| it.mode = Mode::DryRun)),
+        (healthy(), with(|it| it.protection = Protection::Active)),
+        (
+            healthy(),
+            with(|it| it.protected_since = Some(Timestamp::UNIX_EPOCH)),
+        ),
+        (healthy(), with(|it| it.overdue = true)),
+        (healthy(), with(|it| it.last_action = Some(action))),
+        (healthy(), with(|it| it.let_go = Some(skipped("").finding))),
+        (healthy(), with(|it| it.dependents = vec![owed("kcm")])),
+        (healthy(), held_back()),
+        (healthy(), gated("")),
+        (healthy(), outage()),
+        (unread(""), outage()),
+        (suspect(1), outage()),
+        (skipped(""), outage()),
+        (report(Finding::Pending), outage()),
+        (report(Finding::Pending), unread("")),
+        (healthy(), skipped("")),
+        (skipped("to A"), skipped("to B")),
+        (skipped(""), healthy()),
+        (healthy(), late()),
+        (late(), healthy()),
+        (late(), both),
+        (late(), trouble("mcm", "ScalingLate", "")),
+        (late(), trouble("kcm", "ScalingFailed", "")),
+    ];
+    written(&changes, Some(Urgency::News));
 }
 
-#[rstest]
-#[case::a_second(&[("kcm", "ScalingLate"), ("mcm", "ScalingLate")])]
-#[case::of_another(&[("mcm", "ScalingLate")])]
-#[case::for_another_reason(&[("kcm", "ScalingFailed")])]
-#[case::none_any_more(&[])]
-fn other_trouble_is_news(#[case] now: &[(&str, &'static str)]) {
-    assert!(is_news(
-        &problems(&[("kcm", "ScalingLate")]),
-        &problems(now)
+/// What may come and go, of a thousand clusters at the same time.
+#[test]
+fn what_is_written_within_an_allowance() {
+    let passing = || checked(CheckResult::Passing, "");
+    let mut gate = passing();
+    gate.checks[0].role = Some(CheckRole::Gate);
+    let mut machines = assessment(5, 1);
+    machines.machines = Some(4);
+    let none_counts = report(Finding::Judged(
+        Verdict::Healthy,
+        Box::new(assessment(0, 0)),
     ));
+    let timeout = report(Finding::Unread {
+        reason: "Timeout",
+        message: String::new(),
+    });
+    let changes = [
+        (observed(|_| ()), observed(|it| it.state = Degraded)),
+        (observed(|_| ()), healthy()),
+        (observed(|_| ()), observed(|it| it.nodes = None)),
+        (observed(|_| ()), unhealthy("n")),
+        (unhealthy("n"), unhealthy("m")),
+        (healthy(), passing()),
+        (passing(), checked(CheckResult::Failing, "")),
+        (passing(), gate),
+        // Without a verdict nothing is held back, which may be so every other time.
+        (unread(""), held_back()),
+        (held_back(), suspect(1)),
+        (healthy(), unread("")),
+        (unread(""), healthy()),
+        (unread(""), timeout),
+        (healthy(), suspect(1)),
+        (outage(), unread("")),
+        (healthy(), judged(Verdict::Healthy, 0)),
+        (none_counts, judged(Verdict::Healthy, 0)),
+        (
+            healthy(),
+            report(Finding::Judged(Verdict::Healthy, Box::new(machines))),
+        ),
+    ];
+    written(&changes, Some(Urgency::Observed));
 }
 
-#[rstest]
-fn an_outage_is_said_at_once_whatever_was_seen_before(
-    #[values(
-        healthy(),
-        unread(""),
-        suspect(1),
-        skipped(""),
-        report(Finding::Pending)
-    )]
-    said: ClusterReport,
-) {
-    assert!(is_news(&said, &judged(Verdict::Outage, 3)));
+/// The same failure, of which a person may need the new words; numbers may be counters, ports or times.
+#[test]
+fn what_is_written_once_a_minute() {
+    let failed = |message: &str| trouble("kcm", "ScalingFailed", message);
+    let ignored = |message: &str| trouble("kcm", "IgnoredAtZero", message);
+    let says = |message: &str| observed(|it| it.message = message.to_owned());
+    let untold = |message: &str| checked(CheckResult::Unknown, message);
+    let changes = [
+        (unread("no server is named"), unread("no user is named")),
+        (gated("no server is named"), gated("no user is named")),
+        (failed("no server is named"), failed("no user is named")),
+        (says("no route to host"), says("connection refused")),
+        (untold("it has not been run yet"), untold("no pod runs")),
+        // Here the number is the remedy.
+        (ignored("--replicas=2"), ignored("--replicas=5")),
+    ];
+    written(&changes, Some(Urgency::Words));
 }
 
 #[test]
-fn that_a_cluster_is_probed_is_news() {
-    assert!(is_news(&skipped(""), &healthy()));
-    assert!(is_news(&report(Finding::Pending), &unread("")));
+fn what_can_wait() {
+    let failed = |message: &str| trouble("kcm", "ScalingFailed", message);
+    let says = |message: &str| observed(|it| it.message = message.to_owned());
+    let more = NodeCounts {
+        all: 5,
+        well: 5,
+        ..NodeCounts::default()
+    };
+    let changes = [
+        (healthy(), healthy()),
+        (
+            healthy(),
+            with(|it| it.probed = Some(Timestamp::UNIX_EPOCH)),
+        ),
+        (healthy(), with(|it| it.looked_at = false)),
+        (healthy(), judged(Verdict::Healthy, 2)),
+        (judged(Verdict::Healthy, 0), healthy()),
+        (suspect(1), suspect(2)),
+        (observed(|_| ()), observed(|it| it.nodes = Some(more))),
+        (says("2 of 5 retries failed"), says("3 of 5 retries failed")),
+        (unread("attempt 9"), unread("attempt 10")),
+        (gated("attempt 9"), gated("attempt 10")),
+        (failed("attempt 9"), failed("attempt 10")),
+        (
+            checked(CheckResult::Failing, "a"),
+            checked(CheckResult::Failing, "b"),
+        ),
+        (
+            checked(CheckResult::Unknown, "it cannot be run: no file"),
+            checked(CheckResult::Unknown, "it cannot be run: no right"),
+        ),
+    ];
+    written(&changes, None);
 }
 
-#[test]
-fn why_a_cluster_is_not_probed_is_news() {
-    assert!(is_news(&skipped("to A"), &skipped("to B")));
-}
-
-#[rstest]
-#[case::same("a", "a", false)]
-#[case::counter("attempt 9 from port 40512", "attempt 10 from port 40612", false)]
-#[case::another_mistake("no server is named", "no user is named", true)]
-fn another_failure_of_the_same_reason(
-    #[case] said: &str,
-    #[case] now: &str,
-    #[case] expected: bool,
-) {
-    for says in [unread, gated, problem] {
-        assert_eq!(is_reworded(&says(said), &says(now)), expected);
-        assert!(!is_reworded(&says(said), &healthy()));
+/// The second report of each pair is written so over the first.
+fn written(changes: &[(ClusterReport, ClusterReport)], expected: Option<Urgency>) {
+    for (said, report) in changes {
+        let found = urgency(&said_of(said), &said_of(report));
+        assert_eq!(found, expected, "{said:?}\n{report:?}");
     }
 }
 
+/// A restart repeats no counts and times, and whatever else is different.
 #[test]
-fn another_number_in_a_remedy_of_ours_is_told() {
-    let says = |message: &str| ClusterReport {
-        problems: vec![fixtures::problem("kcm", "IgnoredAtZero", message)],
-        ..healthy()
-    };
-    let [two, five] = ["--replicas=2", "--replicas=5"].map(says);
-    assert!(is_reworded(&two, &five) && !is_reworded(&two, &two));
+fn what_an_earlier_run_has_left() {
+    for (report, expected) in [
+        (healthy(), false),
+        (judged(Verdict::Healthy, 2), false),
+        (judged(Verdict::Healthy, 0), true),
+        (outage(), true),
+        (observed(|_| ()), true),
+        (trouble("kcm", "ScalingLate", ""), true),
+    ] {
+        let left = said_of(&healthy()).status;
+        assert_eq!(differs(&left, &said_of(&report)), expected, "{report:?}");
+    }
 }

@@ -1,22 +1,9 @@
-//! When silence is widespread, as tables and properties.
+//! When silence is widespread, as tables.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use proptest::prelude::*;
 use rstest::rstest;
 
-use super::{
-    super::{
-        ClusterReport,
-        finding::Finding,
-        fixtures::{assessment, report, said_of},
-    },
-    *,
-};
-use crate::prober::verdict::{Doubt, Verdict};
-
-fn written(report: &ClusterReport) -> ClusterHealthStatus {
-    said_of(report).status
-}
+use super::*;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -61,134 +48,37 @@ fn the_message_counts_and_says_where_to_look() {
     assert_eq!(found.message(), expected);
 }
 
-fn judged(verdict: Verdict) -> Finding {
-    Finding::Judged(verdict, Box::new(assessment(5, 5)))
-}
-
-fn unread() -> Finding {
-    Finding::Unread {
-        reason: "Timeout",
-        message: String::new(),
-    }
-}
-
-fn skipped() -> Finding {
-    Finding::Skipped {
-        reason: "Hibernated",
-        message: String::new(),
-    }
-}
-
+/// Since when it is silent: protected since second 5, and told now at second 9.
 #[rstest]
-#[case::outage(judged(Verdict::Outage), Protection::None, true)]
-#[case::protected(judged(Verdict::Outage), Protection::Active, true)]
-#[case::unread(unread(), Protection::None, false)]
-#[case::unread_and_protected(unread(), Protection::ScalingDown, true)]
-#[case::doubtful(
-    judged(Verdict::Undetermined(Doubt::NoWrites)),
-    Protection::Active,
-    true
-)]
-#[case::healthy_again(judged(Verdict::Healthy), Protection::Active, false)]
-#[case::being_restored(unread(), Protection::Restoring, false)]
-#[case::not_probed_any_more(skipped(), Protection::Active, false)]
-#[case::after_a_restart(Finding::Pending, Protection::Active, true)]
-#[case::pending(Finding::Pending, Protection::None, false)]
-fn who_is_silent(#[case] finding: Finding, #[case] protection: Protection, #[case] expected: bool) {
-    let report = ClusterReport {
-        protection,
-        ..report(finding)
-    };
-    let since = silent_since(&written(&report), None, true, at(7));
-    assert_eq!(since, expected.then(|| at(7)));
-}
-
-#[test]
-fn the_onset_stays_and_outlives_a_restart() {
-    let protected = ClusterReport {
-        protection: Protection::Active,
-        protected_since: Some(at(5)),
-        ..report(judged(Verdict::Outage))
-    };
-    let since = |before, heard| silent_since(&written(&protected), before, heard, at(9));
-    assert_eq!(since(Some(at(3)), true), Some(at(3)));
-    assert_eq!(since(None, true), Some(at(5)));
-    assert_eq!(since(None, false), Some(at(5)));
-}
-
-/// Clusters that fell silent an hour apart are not to seem one outage after a restart.
-#[test]
-fn nobody_knows_since_when_one_is_silent_that_was_not_heard() {
-    let unprotected = report(judged(Verdict::Outage));
-    assert_eq!(
-        silent_since(&written(&unprotected), None, false, at(9)),
-        None
-    );
-}
-
-#[rstest]
-#[case::outage(status(Protection::Active, "Outage"), true)]
-#[case::begun(status(Protection::ScalingDown, "Outage"), true)]
-#[case::unread(status(Protection::Active, "Timeout"), true)]
-#[case::healthy_again(status(Protection::Active, "Healthy"), false)]
-#[case::being_restored(status(Protection::Restoring, "Timeout"), false)]
-#[case::unprotected(
-    ClusterHealthStatus { protected_since: None, ..status(Protection::None, "Outage") },
-    false
-)]
-#[case::not_probed_any_more(
-    ClusterHealthStatus {
-        skipped: Some("Hibernated".to_owned()),
-        ..status(Protection::Active, "Hibernated")
-    },
-    false
-)]
-fn what_an_earlier_run_has_left(#[case] status: ClusterHealthStatus, #[case] silent: bool) {
-    assert_eq!(
-        silent_since(&status, None, false, at(9)),
-        silent.then(|| at(5))
-    );
-}
-
-fn status(protection: Protection, reason: &str) -> ClusterHealthStatus {
-    ClusterHealthStatus {
+#[case::outage(Protection::None, "Outage", true, Some(9))]
+// Nobody knows since when, and an hour apart is not at once.
+#[case::outage_that_was_not_heard(Protection::None, "Outage", false, None)]
+#[case::protected(Protection::Active, "Outage", false, Some(5))]
+#[case::begun(Protection::ScalingDown, "Outage", false, Some(5))]
+#[case::unread(Protection::Active, "Timeout", false, Some(5))]
+#[case::after_a_restart(Protection::Active, "Pending", false, Some(5))]
+#[case::unread_and_not_protected(Protection::None, "Timeout", true, None)]
+#[case::healthy_again(Protection::Active, "Healthy", true, None)]
+#[case::being_restored(Protection::Restoring, "Timeout", true, None)]
+#[case::not_probed_any_more(Protection::Active, "Hibernated", true, None)]
+fn who_is_silent(
+    #[case] protection: Protection,
+    #[case] reason: &str,
+    #[case] heard: bool,
+    #[case] expected: Option<i64>,
+) {
+    let protected = protection != Protection::None;
+    let skipped = reason == "Hibernated";
+    let status = ClusterHealthStatus {
         protection,
         reason: Some(reason.to_owned()),
-        protected_since: Some(Time(at(5))),
+        skipped: skipped.then(|| reason.to_owned()),
+        protected_since: protected.then(|| Time(at(5))),
         ..ClusterHealthStatus::default()
-    }
-}
-
-proptest! {
-    #[test]
-    fn what_is_told_is_so(onsets in prop::collection::vec(0_i64..400, 0..40), more in 0_usize..100) {
-        let silent = silent(&onsets);
-        let probed = silent.len() + more;
-        let found = widespread(&silent, probed);
-        let largest = onsets
-            .iter()
-            .map(|first| onsets.iter().filter(|it| (*first..=first + 60).contains(it)).count())
-            .max()
-            .unwrap_or(0);
-        prop_assert_eq!(found.is_some(), largest >= 3 && largest * 4 >= probed);
-        if let Some(found) = found {
-            prop_assert_eq!(found.clusters.len(), largest);
-            let members = found.clusters.iter().map(|name| silent[name]);
-            let spread = members.clone().max().unwrap().duration_since(found.first);
-            prop_assert_eq!(members.min().unwrap(), found.first);
-            prop_assert!(spread <= AT_ONCE);
-        }
-    }
-
-    /// It ends as clusters are heard again, and not before.
-    #[test]
-    fn it_lasts_as_long_as_enough_are_silent(count in 3_usize..20, heard in 0_usize..20) {
-        let mut silent = silent(&vec![0; count]);
-        for index in 0..heard.min(count) {
-            silent.remove(&*format!("shoot-{index}"));
-        }
-        let left = silent.len();
-        let expected = left >= 3 && left * 4 >= count;
-        prop_assert_eq!(widespread(&silent, count).is_some(), expected);
-    }
+    };
+    let since = |before| silent_since(&status, before, heard, at(9));
+    assert_eq!(since(None), expected.map(at));
+    // The onset stays.
+    let silent = expected.is_some() || reason == "Outage";
+    assert_eq!(since(Some(at(3))), silent.then(|| at(3)));
 }
