@@ -168,24 +168,6 @@ mod tests {
     }
 
     #[test]
-    fn one_of_three_is_under_pressure() {
-        let nodes = [
-            node("a", &["Ready"]),
-            node("b", &["Ready", "MemoryPressure"]),
-            node("c", &["Ready"]),
-        ];
-        let counts = NodeCounts::of(&nodes);
-        assert_eq!(counts.of_all(counts.well), "2/3");
-        assert_eq!(counts.of_all(counts.memory_pressure), "1/3");
-        assert_eq!(counts.of_all(counts.pid_pressure), "0/3");
-        assert_eq!(counts.of_all(counts.disk_pressure), "0/3");
-        assert_eq!(
-            troubles(&counts),
-            ["1 of 3 nodes is under memory pressure (b)"]
-        );
-    }
-
-    #[test]
     fn a_few_of_many_are_named() {
         let nodes: Vec<Node> = ["e", "d", "c", "b", "a"].map(|name| node(name, &[])).into();
         let troubles = troubles(&NodeCounts::of(&nodes));
@@ -228,14 +210,6 @@ mod tests {
         assert!(all(
             |it| it.name == "(not a name)" && it.problems == [NOT_READY]
         ));
-    }
-
-    #[test]
-    fn what_is_no_name_is_not_shown() {
-        for name in ["a\nb", &"a".repeat(254), "\u{202e}"] {
-            let counts = NodeCounts::of(&[node(name, &[])]);
-            assert_eq!(counts.unhealthy[0].name, "(not a name)");
-        }
     }
 
     proptest! {

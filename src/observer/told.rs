@@ -117,44 +117,4 @@ mod tests {
         let kinds: Vec<&Kind> = events.map(|event| event.kind).collect();
         assert_eq!(kinds, expected);
     }
-
-    #[test]
-    fn an_outage_is_told_once() {
-        let in_outage = ClusterHealthStatus {
-            reason: Some("Outage".to_owned()),
-            ..status(Some(NotReady))
-        };
-        let mut told = ToldState::default();
-        assert!(told.tell(&in_outage).is_none());
-        assert!(told.tell(&status(Some(Online))).is_none());
-        // By a successor that has yet to find it.
-        let protected = ClusterHealthStatus {
-            reason: Some("Suspect".to_owned()),
-            protection: Protection::Active,
-            ..status(Some(NotReady))
-        };
-        let mut told = ToldState::recorded(&in_outage);
-        assert!(told.tell(&protected).is_none());
-        assert!(told.tell(&status(Some(Online))).is_none());
-        // Its nodes may be in trouble beyond it.
-        assert!(told.tell(&in_outage).is_none());
-        let event = told.tell(&status(Some(NotReady)));
-        assert_eq!(event.map(|event| event.kind), Some(&NOT_READY));
-    }
-
-    #[rstest]
-    #[case::still(Unhealthy, Unhealthy, None)]
-    #[case::over(Unhealthy, Online, Some(&ONLINE))]
-    #[case::offline(Offline, Connecting, None)]
-    #[case::back(Connecting, Online, Some(&ONLINE))]
-    #[case::well(Online, Online, None)]
-    fn a_restart_repeats_nothing(
-        #[case] left: ClusterState,
-        #[case] now: ClusterState,
-        #[case] expected: Option<&Kind>,
-    ) {
-        let mut told = ToldState::recorded(&status(Some(left)));
-        let event = told.tell(&status(Some(now)));
-        assert_eq!(event.map(|event| event.kind), expected);
-    }
 }
