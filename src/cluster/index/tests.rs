@@ -2,7 +2,6 @@ use std::time::Duration;
 
 use kube::ResourceExt;
 use proptest::prelude::*;
-use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
@@ -97,33 +96,6 @@ fn of_several_policies_that_are_being_deleted_the_one_that_applied_lets_go() {
 }
 
 #[test]
-fn a_selected_cluster_is_probed_with_the_settings_of_its_policy() {
-    let index = index();
-    let assignment = index.assignment("a").unwrap();
-    assert_eq!(&*assignment.uid, "uid-a");
-    let Decision::Probed(settings) = assignment.decision() else {
-        panic!("{assignment:?}");
-    };
-    assert_eq!(&*settings.policy, "all");
-    assert!(settings.pools.contains_key("w"));
-    assert_eq!(index.assignment("unknown"), None);
-}
-
-#[rstest]
-#[case::hibernated(|it: &mut Value| it["spec"]["hibernation"] = json!({"enabled": true}), "Hibernated")]
-#[case::unreadable(|it: &mut Value| it["status"]["hibernated"] = json!("?"), "Unreadable")]
-fn a_skipped_cluster_says_why(#[case] change: fn(&mut Value), #[case] reason: &str) {
-    let mut index = index();
-    let changed = index.apply_cluster(changed_cluster("a", "live", change));
-    assert_eq!(names(&changed), ["a"]);
-    let decision = index.assignment("a").unwrap().decision();
-    assert!(
-        matches!(decision, Decision::Skipped(skip) if skip.reason() == reason),
-        "{decision:?}"
-    );
-}
-
-#[test]
 fn a_bad_override_concerns_its_cluster_alone() {
     let mut index = index();
     let grace = json!({"kubeControllerManager": {"nodeMonitorGracePeriod": "soon"}});
@@ -144,42 +116,6 @@ fn an_unreadable_cluster_is_still_selected_by_the_labels_of_its_shoot() {
     index.apply_policy(parsed(policy_json("live", 1, Some("live"))));
     index.apply_cluster(changed_cluster("a", "live", |it| it["spec"] = json!(1)));
     assert_eq!(policy_of(&index, "a"), Some("live"));
-}
-
-#[test]
-fn a_policy_changes_the_clusters_that_it_takes_and_gives_back() {
-    let mut index = index();
-    let changed = index.apply_policy(parsed(policy_json("live", 1, Some("live"))));
-    assert_eq!(names(&changed), ["a"]);
-    assert_eq!(
-        (policy_of(&index, "a"), policy_of(&index, "b")),
-        (Some("live"), Some("all"))
-    );
-
-    let changed = index.apply_policy(parsed(policy_json("live", 1, Some("dev"))));
-    assert_eq!(names(&changed), ["a", "b"]);
-    assert_eq!(
-        (policy_of(&index, "a"), policy_of(&index, "b")),
-        (Some("all"), Some("live"))
-    );
-
-    assert_eq!(names(&index.delete_policy("live")), ["b"]);
-    assert_eq!(names(&index.delete_policy("all")), ["a", "b"]);
-    assert_eq!(
-        index.assignment("a").unwrap().decision(),
-        Decision::Unselected
-    );
-}
-
-#[test]
-fn a_policy_being_deleted_lets_its_clusters_go() {
-    let mut index = index();
-    let mut deleting = policy_json("all", 0, None);
-    deleting["metadata"]["deletionTimestamp"] = json!(OLD);
-    let changed = index.policy_event(Event::Apply(guarded(deleting)));
-    assert_eq!(names(&changed), ["a", "b"]);
-    assert_eq!(policy_of(&index, "a"), None);
-    assert!(index.policy_view("all").unwrap().policy.deleting);
 }
 
 fn former_of_a(index: &Index) -> Option<(&str, Duration)> {
@@ -259,38 +195,6 @@ fn what_an_earlier_run_knew_counts_until_a_policy_applies() {
 }
 
 #[test]
-fn what_changes_nothing_is_not_reported_and_keeps_the_settings_in_place() {
-    let mut index = index();
-    let settings = |index: &Index| {
-        index
-            .assignment("a")
-            .unwrap()
-            .selected
-            .as_ref()
-            .unwrap()
-            .settings
-            .clone()
-            .unwrap()
-    };
-    let before = settings(&index);
-
-    let mut rewritten = policy_json("all", 0, None);
-    rewritten["metadata"]["resourceVersion"] = json!("2");
-    assert_eq!(names(&index.apply_policy(parsed(rewritten))), [""; 0]);
-    let mut rewritten = cluster("a", "live");
-    rewritten.metadata.resource_version = Some("2".to_owned());
-    assert_eq!(names(&index.apply_cluster(rewritten)), [""; 0]);
-    assert_eq!(
-        names(&index.apply_policy(parsed(policy_json("other", 0, Some("x"))))),
-        [""; 0]
-    );
-    let list = [cluster("a", "live"), cluster("b", "dev")];
-    assert_eq!(names(&index.replace_clusters(list)), [""; 0]);
-
-    assert!(Arc::ptr_eq(&before, &settings(&index)));
-}
-
-#[test]
 fn a_cluster_created_anew_under_its_name_has_changed() {
     let mut index = index();
     let mut anew = cluster("a", "live");
@@ -327,24 +231,6 @@ fn a_view_tells_what_a_policy_won_and_lost() {
 }
 
 #[test]
-fn a_policy_that_does_not_decode_shows_its_problem_and_selects_nothing() {
-    let mut index = index();
-    let mut broken = policy_json("all", 0, None);
-    broken["spec"]["mode"] = json!("Perhaps");
-    assert_eq!(
-        names(&index.policy_event(Event::Apply(guarded(broken)))),
-        ["a", "b"]
-    );
-    let view = index.policy_view("all").unwrap();
-    assert!(
-        view.policy.problems()[0].contains("Perhaps"),
-        "{:?}",
-        view.policy.problems()
-    );
-    assert_eq!(view.selected, []);
-}
-
-#[test]
 fn nothing_is_assigned_before_both_kinds_are_listed() {
     let mut index = Index::default();
     assert_eq!(names(&index.cluster_event(Event::Init)), [""; 0]);
@@ -371,25 +257,6 @@ fn nothing_is_assigned_before_both_kinds_are_listed() {
     assert_eq!(names(&index.policy_event(Event::InitDone)), ["a"]);
     assert!(index.synced());
     assert_eq!(policy_of(&index, "a"), Some("all"));
-}
-
-#[test]
-fn a_repeated_list_drops_what_vanished_at_its_end() {
-    let mut index = index();
-    index.cluster_event(Event::Init);
-    index.cluster_event(Event::InitApply(cluster("c", "live")));
-    assert!(index.assignment("a").is_some());
-    // A list that breaks off is begun again.
-    index.cluster_event(Event::Init);
-    index.cluster_event(Event::InitApply(cluster("b", "dev")));
-    assert_eq!(names(&index.cluster_event(Event::InitDone)), ["a"]);
-    assert_eq!(index.assignments().count(), 1);
-
-    index.policy_event(Event::Init);
-    assert_eq!(policy_of(&index, "b"), Some("all"));
-    assert_eq!(names(&index.policy_event(Event::InitDone)), ["b"]);
-    assert_eq!(policy_of(&index, "b"), None);
-    assert_eq!(index.policies().count(), 0);
 }
 
 /// One change of one object.
