@@ -1,7 +1,7 @@
 # syntax=docker/dockerfile:1
 #
 # One static binary, and nothing else: `docker build --tag dependency-watchdog .`. It is what
-# `make static` builds, and `make image-check` tries without a container engine.
+# `make release` builds, and `make node` runs in a container.
 #
 # There are no certificate authorities in it: those of the seed come with the ServiceAccount, those
 # of a shoot stand in its kubeconfig.

@@ -3,15 +3,15 @@
 # All that runs in development (tests, test bed, demo) is built as one workspace with one profile
 # and one set of features, development dependencies included: Cargo would otherwise compile the
 # whole dependency tree again for each combination. That is why a test is named where only binaries
-# are wanted. RUSTFLAGS is set nowhere, for the same reason; what is static has a directory apart.
+# are wanted. RUSTFLAGS is set nowhere, for the same reason: .cargo/config.toml has them.
 
 CARGO ?= cargo
 # In CI nothing may change Cargo.lock on the way.
 LOCKED := $(if $(CI),--locked)
 
-# Where Cargo puts its output, whatever configures that.
-target_dir = $$($(CARGO) metadata --format-version 1 --no-deps $(LOCKED) \
-	| sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
+# Where Cargo puts what it builds for development, whatever configures its directory.
+debug = $$($(CARGO) metadata --format-version 1 --no-deps $(LOCKED) \
+	| sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')/$$(rustc -vV | sed -n 's/^host: //p')/debug
 
 .DEFAULT_GOAL := help
 
@@ -24,11 +24,7 @@ build: need-cargo ## Build the operator and the test bed for development
 	$(CARGO) build $(LOCKED) --workspace --bins --test server
 
 .PHONY: release
-release: need-cargo ## Build the operator for use: target/release/dependency-watchdog
-	$(CARGO) build --locked --release --package dependency-watchdog
-
-.PHONY: static
-static: need-cargo ## Build what the image holds: the same, as one static binary
+release: need-cargo ## Build the operator for use, the one static binary that the image holds
 	@hack/static.sh
 
 .PHONY: image
@@ -39,18 +35,13 @@ image: need-cargo ## Build the image as an OCI archive in dist/, without a conta
 dist: need-cargo controlplane gitops-tools ## Gather a release in dist/: binary, image, chart, manifests, CRDs, SBOM, checksums
 	@hack/dist.sh
 
-.PHONY: image-check
-image-check: need-cargo controlplane ## Build as the Dockerfile does, and try that in an empty root
-	@hack/image-check.sh
-
 .PHONY: demo
 demo: controlplane build ## See a cluster protected when its network breaks, and a control plane recover at once
-	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/debug/dependency-watchdog}" exec "$$target/debug/lab" demo
+	@exec "$(debug)/lab" demo
 
 .PHONY: bench
-bench: controlplane build release ## Measure what the operator costs on a farm of shoots; ARGS="--shoots 50"
-	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/release/dependency-watchdog}" \
-		exec "$$target/debug/lab" bench $(ARGS)
+bench: controlplane build ## Measure what the operator costs on a farm of shoots; ARGS="--shoots 50"
+	@DWD_BIN="$${DWD_BIN:-$$(hack/static.sh)}" exec "$(debug)/lab" bench $(ARGS)
 
 .PHONY: microbench
 microbench: need-cargo ## Time the pure code of a probe, built as release is; ARGS=name picks some
@@ -58,18 +49,15 @@ microbench: need-cargo ## Time the pure code of a probe, built as release is; AR
 
 .PHONY: chaos
 chaos: controlplane build ## Try every fault at every write of the operator; ARGS="--sample", or --help for more
-	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/debug/dependency-watchdog}" \
-		exec "$$target/debug/lab" chaos $(ARGS)
+	@exec "$(debug)/lab" chaos $(ARGS)
 
 .PHONY: failover
 failover: controlplane build ## Measure how soon a standby acts on outages that a leader leaves
-	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/debug/dependency-watchdog}" \
-		exec "$$target/debug/lab" failover
+	@exec "$(debug)/lab" failover
 
 .PHONY: node
 node: build ## Run what is shipped on real kubelets, as root on Linux; ARGS=name picks some, PROFILE=dev builds the image fast
-	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/debug/dependency-watchdog}" \
-		exec "$$target/debug/lab" node $(ARGS)
+	@DWD_STATIC="$(if $(filter dev,$(PROFILE)),$(debug)/dependency-watchdog)" exec "$(debug)/lab" node $(ARGS)
 
 .PHONY: test
 test: need-cargo controlplane gitops-tools check-alerts check-dashboard ## Run every test: unit, property, scripted API server, alerts, end to end
@@ -168,8 +156,7 @@ book: ## Build the documentation as a book: target/book/index.html
 
 .PHONY: recording
 recording: controlplane build ## Record docs/demo.svg, the picture of the demo in the README, anew
-	@target=$(target_dir) && DWD_BIN="$${DWD_BIN:-$$target/debug/dependency-watchdog}" \
-		hack/record-demo.py docs/demo.svg "$$target/debug/lab" demo
+	@hack/record-demo.py docs/demo.svg "$(debug)/lab" demo
 
 .PHONY: check-alerts
 check-alerts: ## Test the alert rules, by promtool

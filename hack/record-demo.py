@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs a command in a terminal and draws what it prints as an animated SVG, without any JavaScript.
 
-    hack/record-demo.py docs/demo.svg target/debug/demo
+    hack/record-demo.py docs/demo.svg LAB demo
 
 Lines appear in the order and with the pauses in which they were printed, but for the limits below, and the picture
 scrolls like a terminal. Some steps are left out. Readers that ask for less motion see the end.

@@ -3,20 +3,17 @@
 # image: the Dockerfile runs the same.
 #
 # The target is named, also where it is that of this machine: only then do the flags leave build
-# scripts and macros alone, and the output, in a directory of the target's own, is shared with no
-# other build. Static is the C library too, whose resolver then reads /etc/hosts and /etc/resolv.conf
-# itself and needs nothing else. No path of this machine gets into it: elsewhere the same source and
-# toolchain give the same bytes.
+# scripts and macros alone. Static is the C library too, whose resolver then reads /etc/hosts and
+# /etc/resolv.conf itself and needs nothing else. No path of this machine gets into it: elsewhere the
+# same source and toolchain give the same bytes.
 #
 #   TARGET   another target than this machine's, with CC for its C compiler
-#   PROFILE  another profile than release: dev is built in a fraction of the time
 set -eu
 cd "$(dirname "$0")/.."
 
 cargo=${CARGO:-cargo}
 host=$(rustc -vV | sed -n 's/^host: //p')
 target=${TARGET:-$host}
-profile=${PROFILE:-release}
 case $target in
   *-linux-*) ;;
   *) echo "static: $target is not Linux: build the image, or on Linux" >&2; exit 1 ;;
@@ -34,8 +31,7 @@ fi
 
 RUSTFLAGS="${RUSTFLAGS:+$RUSTFLAGS }-C target-feature=+crt-static $linker \
 --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo --remap-path-prefix=$PWD=/source" \
-  "$cargo" build --locked --profile "$profile" --package dependency-watchdog --target "$target" >&2
+  "$cargo" build --locked --release --package dependency-watchdog --target "$target" >&2
 output=$("$cargo" metadata --locked --format-version 1 --no-deps |
   sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
-[ "$profile" != dev ] || profile=debug
-echo "$output/$target/$profile/dependency-watchdog"
+echo "$output/$target/release/dependency-watchdog"

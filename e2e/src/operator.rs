@@ -111,7 +111,7 @@ pub fn binary() -> Result<PathBuf> {
         Some(path) => PathBuf::from(path),
         None => {
             let this = std::env::current_exe()?;
-            // target/debug/lab, or target/debug/deps/e2e-0123456789abcdef
+            // debug/lab, or debug/deps/e2e-0123456789abcdef
             let target = this.ancestors().skip(1).find(|dir| !dir.ends_with("deps"));
             target
                 .context("not run from Cargo's target directory")?

@@ -66,7 +66,10 @@ impl Host {
         }
         let directory = self.files.root().join("images");
         // For no other architecture than this machine's.
-        let binary = script("hack/static.sh", &[], &[]).await?;
+        let binary = match env::var("DWD_STATIC") {
+            Ok(given) if !given.is_empty() => given,
+            _ => script("hack/static.sh", &[], &[]).await?,
+        };
         let variables = [
             ("DIST", &*directory),
             ("DWD_STATIC", Path::new(binary.trim())),

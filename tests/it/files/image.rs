@@ -1,5 +1,5 @@
 //! The Dockerfile fits the rest: toolchain, user, path and ports. That what `make image` builds runs is tried by
-//! `make image-check` and `make node`.
+//! `make node`.
 
 use std::{fs, path::Path};
 
