@@ -13,7 +13,7 @@ mod node;
 mod server;
 mod shoot;
 mod tls;
-mod wire;
+pub mod wire;
 
 pub use self::{
     behaviour::{Answer, Behaviour, Read},

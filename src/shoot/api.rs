@@ -6,8 +6,7 @@ use http::StatusCode;
 
 use super::client::{Body, Shoot};
 use super::error::{ReadError, Target};
-use super::read::{JSON, MAX_VERSION_BYTES, REFUSAL_BYTES, refusal, within};
-use super::received::read_body;
+use super::read::{JSON, MAX_VERSION_BYTES, REFUSAL_BYTES, read_start, refusal, within};
 use crate::util::text::clean;
 
 /// So many failed checks of an API server are named, …
@@ -40,7 +39,7 @@ impl Shoot {
                     false => Err(refusal(tried, &head, body).await),
                 };
             }
-            let (body, _) = read_body(body, REFUSAL_BYTES).await;
+            let (body, _) = read_start(body, REFUSAL_BYTES).await;
             match failed_checks(&String::from_utf8_lossy(&body)) {
                 failed if failed.is_empty() => Err(ReadError::server(
                     tried,
@@ -80,9 +79,8 @@ impl Shoot {
 
 /// Reads what is not needed, since the connection could not be kept otherwise.
 async fn drain(tried: Target, body: Body) -> Result<(), ReadError> {
-    let (_, end) = read_body(body, MAX_VERSION_BYTES).await;
-    end.map(|_| ())
-        .map_err(|error| ReadError::unreachable(tried, &error))
+    let (_, ended) = read_start(body, MAX_VERSION_BYTES).await;
+    ended.map_err(|error| ReadError::unreachable(tried, &error))
 }
 
 /// The names in lines such as `[-]etcd failed: reason withheld`.

@@ -54,7 +54,7 @@ pub enum Obstacle {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// No connection, or one that broke.
-    #[error("cannot {tried}: {obstacle} ({cause}); {}", obstacle.remedy())]
+    #[error("cannot {tried}: {obstacle} ({cause}); {}", obstacle.remedy(cause))]
     Unreachable {
         /// What was to be read.
         tried: Target,
@@ -164,17 +164,6 @@ pub enum ReadError {
         /// The limit.
         limit: usize,
     },
-    /// Large answers of other shoots, none larger than this, have taken the memory.
-    #[error(
-        "cannot {tried}: it is the largest of the answers that are being read, which together may \
-         have {} MiB; it is tried again", .limit >> 20
-    )]
-    Crowded {
-        /// What was to be read.
-        tried: Target,
-        /// What all of them may have, in bytes.
-        limit: usize,
-    },
 }
 
 impl ReadError {
@@ -196,7 +185,6 @@ impl ReadError {
             Self::Server { .. } => "ServerError",
             Self::Unreadable { .. } => "Unreadable",
             Self::TooLarge { .. } | Self::TooMany { .. } => "TooLarge",
-            Self::Crowded { .. } => "Crowded",
         }
     }
 
@@ -279,8 +267,35 @@ fn sharpen(known: Obstacle, error: &(dyn Error + 'static), text: &str) -> Obstac
     }
 }
 
+/// What rustls says of certificates that Go takes and it does not, and what to do about them.
+const STRICTER_THAN_GO: [(&str, &str); 4] = [
+    (
+        "UnknownIssuer",
+        "put into certificate-authority-data who signed the API server's certificate, not that \
+         certificate itself",
+    ),
+    (
+        "CaUsedAsEndEntity",
+        "give the API server a certificate that is not one of an authority (CA:TRUE)",
+    ),
+    (
+        "UnsupportedSignatureAlgorithm",
+        "have the certificates use RSA, P-256 or P-384: others, such as P-521, are not understood",
+    ),
+    // No common algorithm, so that a server whose only key is of another kind has none to show.
+    (
+        "HandshakeFailure",
+        "give the API server a key of RSA, P-256 or P-384, and TLS of at least 1.2",
+    ),
+];
+
 impl Obstacle {
-    fn remedy(self) -> &'static str {
+    fn remedy(self, cause: &str) -> &'static str {
+        if self == Self::Tls
+            && let Some((_, remedy)) = STRICTER_THAN_GO.iter().find(|(it, _)| cause.contains(it))
+        {
+            return remedy;
+        }
         match self {
             Self::Dns => "check the host name in the kubeconfig and the seed's DNS",
             Self::Refused => "check that the API server runs, and the port in the kubeconfig",
@@ -364,10 +379,6 @@ mod tests {
                 limit: usize::MAX,
             },
             ReadError::TooMany {
-                tried,
-                limit: usize::MAX,
-            },
-            ReadError::Crowded {
                 tried,
                 limit: usize::MAX,
             },

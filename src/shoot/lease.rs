@@ -7,13 +7,32 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::list::{self, DecodeError, Fold, Folded, Number, Object, Text};
+use super::list::{self, DecodeError, Item};
 use super::uid::Uid;
-use super::wire;
+use super::wire::{Fields, Malformed, meta};
 
-mod protobuf;
-
-const KIND: &str = "LeaseList";
+/// `coordination/v1.Lease`.
+mod field {
+    pub(super) const METADATA: u32 = 1;
+    pub(super) const SPEC: u32 = 2;
+}
+/// `coordination/v1.LeaseSpec`.
+mod spec {
+    pub(super) const LEASE_DURATION_SECONDS: u32 = 2;
+    pub(super) const RENEW_TIME: u32 = 4;
+}
+/// `meta/v1.ManagedFieldsEntry`.
+mod manager {
+    pub(super) const TIME: u32 = 4;
+    pub(super) const FIELDS_V1: u32 = 7;
+}
+/// `Raw` of `meta/v1.FieldsV1`.
+const RAW: u32 = 1;
+/// `meta/v1.Time` and `meta/v1.MicroTime`.
+mod time {
+    pub(super) const SECONDS: u32 = 1;
+    pub(super) const NANOS: u32 = 2;
+}
 
 /// All leases of one namespace at one resourceVersion.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,18 +80,13 @@ impl RenewTime {
 }
 
 impl LeaseList {
-    /// Decodes the body of a list of leases, in JSON or in protobuf.
+    /// Decodes the body of a list of leases in protobuf.
     ///
-    /// A lease in JSON whose fields have other types never fails the list; a body that is no whole,
-    /// orderable LeaseList does, and so does a name that no object can have.
+    /// # Errors
+    ///
+    /// If it is no whole, orderable LeaseList, or a lease has a name that no object can have.
     pub fn decode(body: &[u8]) -> Result<Self, DecodeError> {
-        let (resource_version, leases) = if wire::is_protobuf(body) {
-            wire::decode(body, KIND, protobuf::lease)?
-        } else {
-            let (version, items) = list::decode::<RawLease<'_>>(body, KIND)?;
-            let leases = items.into_iter().filter_map(|it| it.lease().transpose());
-            (version, leases.collect::<Result<_, _>>()?)
-        };
+        let (resource_version, leases) = list::decode(body)?;
         Ok(Self {
             resource_version,
             leases,
@@ -80,73 +94,24 @@ impl LeaseList {
     }
 }
 
-#[derive(Deserialize)]
-struct RawLease<'a> {
-    #[serde(borrow, default)]
-    metadata: Object<RawMeta<'a>>,
-    #[serde(borrow, default)]
-    spec: Object<RawSpec<'a>>,
-}
+impl Item for Lease {
+    const LIST: &'static str = "LeaseList";
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawMeta<'a> {
-    #[serde(borrow, default)]
-    name: Text<'a>,
-    #[serde(borrow, default)]
-    uid: Text<'a>,
-    #[serde(borrow, default)]
-    resource_version: Text<'a>,
-    #[serde(default)]
-    managed_fields: Folded<Stamp>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawSpec<'a> {
-    #[serde(borrow, default)]
-    renew_time: Text<'a>,
-    #[serde(default)]
-    lease_duration_seconds: Number,
-}
-
-#[derive(Deserialize)]
-struct RawManager<'a> {
-    #[serde(borrow, default)]
-    time: Text<'a>,
-    #[serde(rename = "fieldsV1", default)]
-    fields: Object<OwnedFields>,
-}
-
-#[derive(Deserialize)]
-struct OwnedFields {
-    #[serde(rename = "f:spec", default)]
-    spec: Object<OwnedSpecFields>,
-}
-
-#[derive(Deserialize)]
-struct OwnedSpecFields {
-    #[serde(rename = "f:renewTime")]
-    renew_time: Option<IgnoredAny>,
-}
-
-impl RawLease<'_> {
-    fn lease(self) -> Result<Option<Lease>, DecodeError> {
-        let meta = self.metadata.0.unwrap_or_default();
-        let spec = self.spec.0.unwrap_or_default();
-        let said = Said {
-            name: meta.name.as_str().unwrap_or_default(),
-            uid: meta.uid.as_str().unwrap_or_default(),
-            version: meta.resource_version.as_str().unwrap_or_default(),
-            renewed: spec.renew_time.as_str().and_then(parse_time),
-            stamp: meta.managed_fields.0,
-            duration: spec.lease_duration_seconds.0,
-        };
+    fn read(message: &[u8]) -> Result<Option<Self>, DecodeError> {
+        let mut said = Said::default();
+        let mut fields = Fields::of(message);
+        while let Some((field, value)) = fields.next()? {
+            match field {
+                field::METADATA => said.take_metadata(value.bytes()?)?,
+                field::SPEC => said.take_spec(value.bytes()?)?,
+                _ => {}
+            }
+        }
         said.lease()
     }
 }
 
-/// What a lease says, in either encoding; texts are empty where it says nothing.
+/// What a lease says; texts are empty where it says nothing.
 #[derive(Default)]
 struct Said<'a> {
     name: &'a str,
@@ -157,10 +122,36 @@ struct Said<'a> {
     duration: Option<i64>,
 }
 
-impl Said<'_> {
+impl<'a> Said<'a> {
+    fn take_metadata(&mut self, message: &'a [u8]) -> Result<(), Malformed> {
+        let mut fields = Fields::of(message);
+        while let Some((field, value)) = fields.next()? {
+            match field {
+                meta::NAME => self.name = value.text()?,
+                meta::UID => self.uid = value.text()?,
+                meta::RESOURCE_VERSION => self.version = value.text()?,
+                meta::MANAGED_FIELDS => self.stamp.take_manager(value.bytes()?)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn take_spec(&mut self, message: &[u8]) -> Result<(), Malformed> {
+        let mut fields = Fields::of(message);
+        while let Some((field, value)) = fields.next()? {
+            match field {
+                spec::LEASE_DURATION_SECONDS => self.duration = Some(value.number()?),
+                spec::RENEW_TIME => self.renewed = timestamp(value.bytes()?)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// The lease; `None` if it has no name.
     fn lease(self) -> Result<Option<Lease>, DecodeError> {
-        let Some(name) = list::name_of(self.name, KIND)? else {
+        let Some(name) = list::name_of(self.name, Lease::LIST)? else {
             return Ok(None);
         };
         let version: Option<u64> = self.version.parse().ok();
@@ -176,20 +167,6 @@ impl Said<'_> {
             stamp: self.stamp.told(),
             duration_seconds: seconds.filter(|seconds| *seconds > 0),
         }))
-    }
-}
-
-impl RawManager<'_> {
-    fn owns_renew_time(&self) -> bool {
-        let fields = self.fields.0.as_ref();
-        fields.is_some_and(OwnedFields::has_renew_time)
-    }
-}
-
-impl OwnedFields {
-    fn has_renew_time(&self) -> bool {
-        let spec = self.spec.0.as_ref();
-        spec.is_some_and(|spec| spec.renew_time.is_some())
     }
 }
 
@@ -214,6 +191,32 @@ impl Stamp {
         };
     }
 
+    fn take_manager(&mut self, manager: &[u8]) -> Result<(), Malformed> {
+        let (mut since, mut owns) = (None, Some(false));
+        let mut fields = Fields::of(manager);
+        while let Some((field, value)) = fields.next()? {
+            match field {
+                manager::TIME => since = timestamp(value.bytes()?)?,
+                manager::FIELDS_V1 => {
+                    let mut fields = Fields::of(value.bytes()?);
+                    while let Some((field, value)) = fields.next()? {
+                        if field == RAW {
+                            owns = owns_renew_time(value.bytes()?);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        match owns {
+            Some(true) => self.owned_since(since.map(Timestamp::as_second)),
+            Some(false) => {}
+            // It may own the field, and have done so first.
+            None => self.owned_since(None),
+        }
+        Ok(())
+    }
+
     fn told(self) -> Option<i64> {
         match self {
             Self::At(second) => Some(second),
@@ -222,20 +225,48 @@ impl Stamp {
     }
 }
 
-impl<'de> Fold<'de> for Stamp {
-    type Item = RawManager<'de>;
+/// How what a kubelet owns of its lease ends, as API servers write it: sorted, and without a blank.
+///
+/// In JSON, `f:spec` is a key of the outermost object then: three braces close the value of
+/// `f:renewTime`, `f:spec` and that object, and behind a comma the first quote begins a text.
+const OF_KUBELET: &[u8] =
+    br#","f:spec":{"f:holderIdentity":{},"f:leaseDurationSeconds":{},"f:renewTime":{}}}"#;
 
-    fn take(&mut self, manager: RawManager<'de>) {
-        if manager.owns_renew_time() {
-            let since = manager.time.as_str().and_then(parse_time);
-            self.owned_since(since.map(Timestamp::as_second));
+/// Fields that a manager owns, as far as they matter.
+#[derive(Deserialize)]
+struct Owned {
+    #[serde(rename = "f:spec")]
+    spec: Option<OwnedSpec>,
+}
+
+#[derive(Deserialize)]
+struct OwnedSpec {
+    #[serde(rename = "f:renewTime")]
+    renew_time: Option<IgnoredAny>,
+}
+
+/// Whether what a manager owns, which is JSON in protobuf, too, has the renewTime; `None` if it cannot be
+/// told.
+fn owns_renew_time(fields: &[u8]) -> Option<bool> {
+    // To parse these of each lease costs as much as all else that is done to decode it.
+    if fields.ends_with(OF_KUBELET) {
+        return Some(true);
+    }
+    let owned: Owned = serde_json::from_slice(fields).ok()?;
+    Some(owned.spec.is_some_and(|it| it.renew_time.is_some()))
+}
+
+/// A time; `None` if it is absent, which an empty message is too, or beyond the years that can be told.
+fn timestamp(message: &[u8]) -> Result<Option<Timestamp>, Malformed> {
+    let (mut seconds, mut nanos) = (0, 0);
+    let mut fields = Fields::of(message);
+    while let Some((field, value)) = fields.next()? {
+        match field {
+            time::SECONDS => seconds = value.number()?,
+            time::NANOS => nanos = value.number()?,
+            _ => {}
         }
     }
+    let nanos = i32::try_from(nanos).ok().filter(|_| !message.is_empty());
+    Ok(nanos.and_then(|nanos| Timestamp::new(seconds, nanos).ok()))
 }
-
-fn parse_time(text: &str) -> Option<Timestamp> {
-    text.parse().ok()
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,40 +1,44 @@
-//! Decoding a list of Kubernetes objects from JSON in one pass, into borrowed fields; for protobuf, see
-//! [`wire`](super::wire).
+//! Lists of objects in Kubernetes' protobuf, item by item as they come.
 //!
-//! The envelope is strict: another kind, a page instead of the whole, or a list that cannot be
-//! ordered is an error, since a list taken for another would be false evidence. Inside an item a
-//! value of the wrong type reads as absent, so that one malformed object never hides the others.
+//! Of a list no more is in memory than the item that is coming, so that many large answers take little. The envelope is
+//! strict: another kind, a page instead of the whole, or a list that cannot be ordered is an error, since a list taken
+//! for another would be false evidence; so is one that is not whole. What was made of the items before an error is to be
+//! dropped.
 
-use std::borrow::Cow;
-use std::fmt;
-use std::marker::PhantomData;
+use std::mem;
 
-use serde::Deserialize;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-
+use super::wire::{CUT_OFF, Fields, MAGIC, Malformed, kind_of, unknown};
 use crate::util::text::clean;
 
 /// The most items of a list: twice the 5,000 nodes that Kubernetes supports, for leases that outlive
-/// their nodes while all of these are replaced. An item can be as short as three bytes, of which
-/// something far larger is made; and something of each lease is kept for as long as its cluster is
-/// probed.
+/// their nodes while all of these are replaced. Something of each lease is kept for as long as its cluster
+/// is probed.
 pub const MAX_ITEMS: usize = 10_000;
 
 /// The longest name of an object, in bytes: no API server takes a longer one.
 pub const MAX_NAME_BYTES: usize = 253;
 
+/// The longest item, in bytes: etcd takes 1.5 MiB.
+pub const MAX_ITEM_BYTES: usize = 2 * 1024 * 1024;
+
+const TOO_LONG: Malformed = Malformed("an item of more than 2 MiB");
+
+/// Every list.
+mod field {
+    pub(super) const METADATA: u32 = 1;
+    pub(super) const ITEMS: u32 = 2;
+}
+/// `meta/v1.ListMeta`.
+mod list_meta {
+    pub(super) const RESOURCE_VERSION: u32 = 2;
+    pub(super) const CONTINUE: u32 = 3;
+}
+
 /// Why a body is not the list that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// Not JSON at all, or cut off.
-    #[error("not whole JSON ({problem})")]
-    Json {
-        /// What the parser met, and where; bounded and printable.
-        problem: String,
-    },
-    /// Protobuf by its first bytes, but cut off or something else.
-    #[error("not whole protobuf ({problem})")]
+    /// Cut off, or something else.
+    #[error("no whole protobuf ({problem})")]
     Protobuf {
         /// What the reader met.
         problem: &'static str,
@@ -46,12 +50,6 @@ pub enum DecodeError {
         expected: &'static str,
         /// The kind that came, bounded and printable; empty if there was none.
         got: String,
-    },
-    /// The list has no items, not even an empty array.
-    #[error("a {expected} without items")]
-    NoItems {
-        /// The kind that was asked for.
-        expected: &'static str,
     },
     /// The list's resourceVersion is absent or no number, so the list cannot be ordered.
     #[error("a {expected} whose resourceVersion is {got:?}, not a number")]
@@ -81,48 +79,23 @@ pub enum DecodeError {
     },
 }
 
-/// Decodes the whole list of the given kind: its resourceVersion and its items.
-pub(super) fn decode<'a, T>(
-    body: &'a [u8],
-    expected: &'static str,
-) -> Result<(u64, Vec<T>), DecodeError>
-where
-    T: Deserialize<'a>,
-{
-    // Through `Object`, since a derived struct would also take an array, by position.
-    let Object(envelope) =
-        serde_json::from_slice::<Object<Envelope<'a, T>>>(body).map_err(|error| {
-            DecodeError::Json {
-                problem: clean(&error.to_string(), 80),
-            }
-        })?;
-    let envelope = envelope.unwrap_or_default();
-    let kind = envelope.kind.as_str().unwrap_or_default();
-    if kind != expected {
-        return Err(DecodeError::Kind {
-            expected,
-            got: clean(kind, 40),
-        });
-    }
-    let meta = envelope.metadata.0.unwrap_or_default();
-    // Whatever stands there but an empty text: more may follow.
-    if meta.r#continue.is_some_and(|it| it.as_str() != Some("")) {
-        return Err(DecodeError::Partial { expected });
-    }
-    let version = meta.resource_version.as_str().unwrap_or_default();
-    let version = version.parse().map_err(|_| DecodeError::ResourceVersion {
-        expected,
-        got: clean(version, 40),
-    })?;
-    match envelope.items {
-        List::Of(items) => Ok((version, items)),
-        List::Absent => Err(DecodeError::NoItems { expected }),
-        List::TooLong => Err(DecodeError::TooMany { expected }),
+impl From<Malformed> for DecodeError {
+    fn from(Malformed(problem): Malformed) -> Self {
+        Self::Protobuf { problem }
     }
 }
 
-/// The name of an item; `None` if it has none, so that it is no object's. Without an item whose name
-/// nobody could have given it, the others would be a part taken for the whole: that list is refused.
+/// An object of a list, read from its message.
+pub(super) trait Item: Sized {
+    /// The kind of the list.
+    const LIST: &'static str;
+
+    /// Reads one; `None` if it has no name, so that it is no object's.
+    fn read(message: &[u8]) -> Result<Option<Self>, DecodeError>;
+}
+
+/// The name of an item; `None` if it has none. Without an item whose name nobody could have given it, the others would
+/// be a part taken for the whole: that list is refused.
 pub(super) fn name_of(text: &str, expected: &'static str) -> Result<Option<Box<str>>, DecodeError> {
     match text.len() {
         0 => Ok(None),
@@ -131,233 +104,203 @@ pub(super) fn name_of(text: &str, expected: &'static str) -> Result<Option<Box<s
     }
 }
 
-#[derive(Deserialize)]
-#[serde(bound(deserialize = "T: Deserialize<'de>"))]
-struct Envelope<'a, T> {
-    #[serde(borrow, default)]
-    kind: Text<'a>,
-    #[serde(borrow, default)]
-    metadata: Object<ListMeta<'a>>,
-    #[serde(default)]
-    items: List<T>,
+/// A list that is coming, in pieces of any length.
+pub(super) struct Coming<T> {
+    /// The beginning of what has not come whole.
+    rest: Vec<u8>,
+    place: Place,
+    kind: String,
+    version: String,
+    is_part: bool,
+    count: usize,
+    items: Vec<T>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ListMeta<'a> {
-    #[serde(borrow, default)]
-    resource_version: Text<'a>,
-    #[serde(borrow, default)]
-    r#continue: Option<Text<'a>>,
+/// What the next byte belongs to.
+#[derive(Clone, Copy)]
+enum Place {
+    Magic,
+    Envelope {
+        /// The list has come.
+        full: bool,
+    },
+    /// The list itself, of which so many bytes are left.
+    List(usize),
 }
 
-/// A string; `None` where anything else stands.
-#[derive(Default)]
-pub(super) struct Text<'a>(Option<Cow<'a, str>>);
-
-impl Text<'_> {
-    pub(super) fn as_str(&self) -> Option<&str> {
-        self.0.as_deref()
-    }
-}
-
-/// A whole number; `None` where anything else stands.
-#[derive(Default)]
-pub(super) struct Number(pub(super) Option<i64>);
-
-/// An object; `None` where anything else stands.
-pub(super) struct Object<T>(pub(super) Option<T>);
-
-/// The objects of an array (null is an empty one).
-#[derive(Default)]
-enum List<T> {
-    Of(Vec<T>),
-    /// Something else stands there.
-    #[default]
-    Absent,
-    /// They are more than [`MAX_ITEMS`]. What comes behind these is passed over.
-    TooLong,
-}
-
-/// What the objects of an array come to, each of which is dropped before the next is read: they can
-/// be so many that to keep them takes many times what the body has.
-pub(super) trait Fold<'de>: Default {
-    /// What an item is read as.
-    type Item: Deserialize<'de>;
-
-    /// Takes the next one in.
-    fn take(&mut self, item: Self::Item);
-}
-
-/// A [`Fold`] over an array; the default where anything else stands.
-#[derive(Default)]
-pub(super) struct Folded<T>(pub(super) T);
-
-impl<T> Default for Envelope<'_, T> {
-    fn default() -> Self {
+impl<T: Item> Coming<T> {
+    pub(super) fn new() -> Self {
         Self {
-            kind: Text::default(),
-            metadata: Object::default(),
-            items: List::default(),
+            rest: Vec::new(),
+            place: Place::Magic,
+            kind: String::new(),
+            version: String::new(),
+            is_part: false,
+            count: 0,
+            items: Vec::new(),
         }
     }
-}
 
-impl<T> Default for Object<T> {
-    fn default() -> Self {
-        Self(None)
+    /// Takes the next piece.
+    pub(super) fn take(&mut self, piece: &[u8]) -> Result<(), DecodeError> {
+        self.rest.extend_from_slice(piece);
+        let come = mem::take(&mut self.rest);
+        let mut left = &*come;
+        while let Some(length) = self.step(left)? {
+            left = left.get(length..).unwrap_or_default();
+        }
+        if left.len() > MAX_ITEM_BYTES {
+            return Err(TOO_LONG.into());
+        }
+        self.rest = left.to_vec();
+        Ok(())
     }
-}
 
-/// Values of the types that a visitor does not want read as absent.
-macro_rules! absent {
-    (scalar $($method:ident: $type:ty),*) => {
-        $(fn $method<E>(self, _: $type) -> Result<Self::Value, E> {
-            Ok(Default::default())
-        })*
-    };
-    (unit) => {
-        fn visit_unit<E>(self) -> Result<Self::Value, E> {
-            Ok(Default::default())
+    /// Ends the list: its resourceVersion, and its items.
+    pub(super) fn end(self) -> Result<(u64, Vec<T>), DecodeError> {
+        let expected = T::LIST;
+        let is_whole = matches!(self.place, Place::Envelope { full: true }) && self.rest.is_empty();
+        if !is_whole {
+            return Err(CUT_OFF.into());
         }
-    };
-    (map) => {
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-            Ok(Default::default())
+        if self.is_part {
+            return Err(DecodeError::Partial { expected });
         }
-    };
-    (seq) => {
-        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-            while seq.next_element::<IgnoredAny>()?.is_some() {}
-            Ok(Default::default())
-        }
-    };
-}
-
-fn any(f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    f.write_str("any JSON value")
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visit;
-        impl<'de> Visitor<'de> for Visit {
-            type Value = Text<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                any(f)
-            }
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Text(Some(Cow::Borrowed(text))))
-            }
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Text(Some(Cow::Owned(text.to_owned()))))
-            }
-            absent!(scalar visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64);
-            absent!(unit);
-            absent!(map);
-            absent!(seq);
-        }
-        deserializer.deserialize_any(Visit)
+        let version = self.version.parse();
+        let version = version.map_err(|_| DecodeError::ResourceVersion {
+            expected,
+            got: clean(&self.version, 40),
+        })?;
+        Ok((version, self.items))
     }
-}
 
-impl<'de> Deserialize<'de> for Number {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visit;
-        impl<'de> Visitor<'de> for Visit {
-            type Value = Number;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                any(f)
-            }
-            fn visit_i64<E>(self, number: i64) -> Result<Self::Value, E> {
-                Ok(Number(Some(number)))
-            }
-            fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
-                Ok(Number(i64::try_from(number).ok()))
-            }
-            absent!(scalar visit_bool: bool, visit_f64: f64, visit_str: &str);
-            absent!(unit);
-            absent!(map);
-            absent!(seq);
-        }
-        deserializer.deserialize_any(Visit)
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visit<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Visit<T> {
-            type Value = Object<T>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                any(f)
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(map)).map(|object| Object(Some(object)))
-            }
-            absent!(scalar visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64,
-                visit_str: &str);
-            absent!(unit);
-            absent!(seq);
-        }
-        deserializer.deserialize_any(Visit(PhantomData))
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visit<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Visit<T> {
-            type Value = List<T>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                any(f)
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-                let mut items = Vec::new();
-                while let Some(Object(item)) = seq.next_element::<Object<T>>()? {
-                    if item.is_some() && items.len() == MAX_ITEMS {
-                        drop(items);
-                        while seq.next_element::<IgnoredAny>()?.is_some() {}
-                        return Ok(List::TooLong);
-                    }
-                    items.extend(item);
+    /// Takes what these bytes begin with, if all of it has come: how many bytes that is.
+    fn step(&mut self, come: &[u8]) -> Result<Option<usize>, DecodeError> {
+        match self.place {
+            Place::Magic => {
+                if !MAGIC.starts_with(come) && !come.starts_with(MAGIC) {
+                    return Err(Malformed("something else").into());
                 }
-                Ok(List::Of(items))
+                let has_come = come.len() >= MAGIC.len();
+                if has_come {
+                    self.place = Place::Envelope { full: false };
+                }
+                Ok(has_come.then_some(MAGIC.len()))
             }
-            fn visit_unit<E>(self) -> Result<Self::Value, E> {
-                Ok(List::Of(Vec::new()))
+            Place::Envelope { full } => self.envelope(come, full),
+            Place::List(0) => {
+                self.place = Place::Envelope { full: true };
+                Ok(Some(0))
             }
-            absent!(scalar visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64,
-                visit_str: &str);
-            absent!(map);
+            Place::List(left) => {
+                let Some((field, value, length)) = Fields::of(come).first()? else {
+                    return Ok(None);
+                };
+                self.place = Place::List(left.checked_sub(length).ok_or(CUT_OFF)?);
+                match field {
+                    field::METADATA => self.metadata(value.bytes()?)?,
+                    field::ITEMS => self.item(value.bytes()?)?,
+                    _ => {}
+                }
+                Ok(Some(length))
+            }
         }
-        deserializer.deserialize_any(Visit(PhantomData))
+    }
+
+    fn envelope(&mut self, come: &[u8], full: bool) -> Result<Option<usize>, DecodeError> {
+        if let Some((unknown::RAW, bytes, length)) = Fields::of(come).begin()? {
+            if full {
+                return Err(Malformed("a second list").into());
+            }
+            if self.kind != T::LIST {
+                return Err(DecodeError::Kind {
+                    expected: T::LIST,
+                    got: clean(&self.kind, 40),
+                });
+            }
+            self.place = Place::List(bytes);
+            return Ok(Some(length));
+        }
+        let Some((field, value, length)) = Fields::of(come).first()? else {
+            return Ok(None);
+        };
+        match field {
+            unknown::TYPE_META => self.kind = kind_of(value)?.to_owned(),
+            unknown::CONTENT_ENCODING if !value.bytes()?.is_empty() => {
+                return Err(Malformed("encoded once more").into());
+            }
+            _ => {}
+        }
+        Ok(Some(length))
+    }
+
+    fn metadata(&mut self, message: &[u8]) -> Result<(), DecodeError> {
+        let mut fields = Fields::of(message);
+        while let Some((field, value)) = fields.next()? {
+            match field {
+                list_meta::RESOURCE_VERSION => self.version = value.text()?.to_owned(),
+                list_meta::CONTINUE => self.is_part |= !value.bytes()?.is_empty(),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn item(&mut self, message: &[u8]) -> Result<(), DecodeError> {
+        self.count += 1;
+        if self.count > MAX_ITEMS {
+            return Err(DecodeError::TooMany { expected: T::LIST });
+        }
+        if message.len() > MAX_ITEM_BYTES {
+            return Err(TOO_LONG.into());
+        }
+        self.items.extend(T::read(message)?);
+        Ok(())
     }
 }
 
-impl<'de, T: Fold<'de>> Deserialize<'de> for Folded<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visit<T>(PhantomData<T>);
-        impl<'de, T: Fold<'de>> Visitor<'de> for Visit<T> {
-            type Value = Folded<T>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                any(f)
+/// Decodes a body that has come as a whole.
+pub(super) fn decode<T: Item>(body: &[u8]) -> Result<(u64, Vec<T>), DecodeError> {
+    let mut coming = Coming::new();
+    coming.take(body)?;
+    coming.end()
+}
+
+#[cfg(test)]
+mod tests {
+    use fake::farm::{Kubelets, leases};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::shoot::Lease;
+
+    proptest! {
+        #[test]
+        fn a_list_is_the_same_in_any_pieces(
+            lengths in prop::collection::vec(1..700usize, 1..20),
+            garbled in prop::option::of((any::<prop::sample::Index>(), any::<u8>())),
+        ) {
+            let second = std::time::Duration::from_secs(1);
+            let start = 1_800_000_000_000_000;
+            let mut body = leases(0, &Kubelets::new(0, 7, 10 * second, start), 40, start);
+            if let Some((at, byte)) = garbled {
+                let at = at.index(body.len());
+                body[at] = byte;
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-                let mut folded = T::default();
-                while let Some(Object(item)) = seq.next_element::<Object<T::Item>>()? {
-                    if let Some(item) = item {
-                        folded.take(item);
-                    }
+            let mut coming = Coming::<Lease>::new();
+            let mut left = &*body;
+            let mut lengths = lengths.iter().cycle();
+            let read = loop {
+                let (piece, rest) = left.split_at((*lengths.next().unwrap()).min(left.len()));
+                if let Err(error) = coming.take(piece) {
+                    break Err(error);
                 }
-                Ok(Folded(folded))
-            }
-            absent!(scalar visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64,
-                visit_str: &str);
-            absent!(unit);
-            absent!(map);
+                left = rest;
+                if left.is_empty() {
+                    break coming.end();
+                }
+            };
+            prop_assert_eq!(read, decode(&body));
         }
-        deserializer.deserialize_any(Visit(PhantomData))
     }
 }

@@ -13,8 +13,6 @@ mod lease;
 mod list;
 mod node;
 mod read;
-mod received;
-mod room;
 mod uid;
 mod wire;
 
@@ -24,10 +22,9 @@ pub use dial::{Dial, Wire};
 pub use error::{MAX_RETRY_AFTER, MIN_RETRY_AFTER, Obstacle, ReadError, Target};
 pub use kubeconfig::{Access, KubeconfigError, MAX_KUBECONFIG_BYTES, parse};
 pub use lease::{Lease, LeaseList, RenewTime};
-pub use list::{DecodeError, MAX_ITEMS, MAX_NAME_BYTES};
+pub use list::{DecodeError, MAX_ITEM_BYTES, MAX_ITEMS, MAX_NAME_BYTES};
 pub use node::Node;
 pub use read::{
     Consistency, LeaseRead, MAX_LEASES_BYTES, MAX_NODES_BYTES, MAX_VERSION_BYTES, REFUSAL_BYTES,
 };
-pub use room::ROOM_BYTES;
 pub use uid::Uid;

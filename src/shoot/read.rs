@@ -7,16 +7,15 @@
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderValue, StatusCode, header, response};
+use http_body_util::BodyExt as _;
 use jiff::fmt::rfc2822::DateTimeParser;
 use serde::Deserialize;
 
 use super::client::{Body, Shoot};
 use super::error::{MAX_RETRY_AFTER, MIN_RETRY_AFTER, ReadError, Target};
 use super::lease::LeaseList;
-use super::list::{DecodeError, MAX_ITEMS};
+use super::list::{Coming, DecodeError, Item, MAX_ITEMS};
 use super::node::Node;
-use super::received::{End, Received, read_body};
-use super::room::ROOM_BYTES;
 use super::wire;
 use crate::util::text::clean;
 
@@ -36,14 +35,16 @@ pub const MAX_VERSION_BYTES: usize = 64 * 1024;
 /// connection.
 pub const REFUSAL_BYTES: usize = 16 * 1024;
 
+/// How much of an answer is shown that is no list, in bytes.
+const START_BYTES: usize = 40;
+
 /// Room for a version, in characters: `v1.36.3-gke.1234567+0123456789abcdef`.
 const MAX_VERSION_CHARS: usize = 64;
 
 /// What `Accept` says where nothing else is decoded.
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// What it says for lists. Whatever serves no protobuf answers in JSON.
-const LISTS: HeaderValue =
-    HeaderValue::from_static("application/vnd.kubernetes.protobuf, application/json");
+/// What it says for lists, which are half as long in protobuf, and are decoded in a fraction of the time.
+const PROTOBUF: HeaderValue = HeaderValue::from_static("application/vnd.kubernetes.protobuf");
 
 /// How fresh an answer must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,8 +69,6 @@ pub struct LeaseRead {
     pub consistency: Consistency,
     /// The size of its body.
     pub bytes: usize,
-    /// How long it took to decode.
-    pub decoding: Duration,
     /// The list.
     pub list: LeaseList,
 }
@@ -81,24 +80,19 @@ impl Shoot {
         consistency: Consistency,
         limit: Duration,
     ) -> Result<LeaseRead, ReadError> {
-        let answer = self.read(Target::Leases, consistency, limit).await?;
-        let began = tokio::time::Instant::now();
-        let list = LeaseList::decode(&answer.body)
-            .map_err(|error| answer.no_list(Target::Leases, &error))?;
-        let Answer {
-            started,
-            finished,
-            ref headers,
-            ..
-        } = answer;
+        // tokio's clock is the monotonic clock, except in tests that pause it.
+        let started = tokio::time::Instant::now().into_std();
+        let listed = self.list(Target::Leases, consistency, limit).await?;
         Ok(LeaseRead {
             started,
-            finished,
-            date: date(headers),
+            finished: tokio::time::Instant::now().into_std(),
+            date: date(&listed.headers),
             consistency,
-            bytes: answer.body.len(),
-            decoding: began.elapsed(),
-            list,
+            bytes: listed.bytes,
+            list: LeaseList {
+                resource_version: listed.resource_version,
+                leases: listed.items,
+            },
         })
     }
 
@@ -108,62 +102,69 @@ impl Shoot {
         consistency: Consistency,
         limit: Duration,
     ) -> Result<Vec<Node>, ReadError> {
-        let answer = self.read(Target::Nodes, consistency, limit).await?;
-        Node::decode_list(&answer.body).map_err(|error| answer.no_list(Target::Nodes, &error))
+        let listed = self.list(Target::Nodes, consistency, limit).await?;
+        Ok(listed.items)
     }
 
     /// Gets the version of the API server within `limit`, such as `v1.36.3`, bounded and printable.
     pub async fn version(&self, limit: Duration) -> Result<String, ReadError> {
-        let answer = self
-            .read(Target::Version, Consistency::Consistent, limit)
-            .await?;
-        let version: Version = serde_json::from_slice(&answer.body)
-            .map_err(|_| answer.unreadable(Target::Version, &"no JSON with a gitVersion"))?;
-        Ok(clean(&version.git_version, MAX_VERSION_CHARS))
+        let tried = Target::Version;
+        let exchange = async {
+            let (head, body) = self.ask(tried, "/version", JSON).await?;
+            if !head.status.is_success() {
+                return Err(refusal(tried, &head, body).await);
+            }
+            let (body, ended) = read_start(body, MAX_VERSION_BYTES).await;
+            ended.map_err(|error| ReadError::unreachable(tried, &error))?;
+            let version: Version = serde_json::from_slice(&body).map_err(|_| {
+                unreadable(tried, &"no JSON with a gitVersion", &head.headers, &body)
+            })?;
+            Ok(clean(&version.git_version, MAX_VERSION_CHARS))
+        };
+        within(tried, limit, exchange).await
     }
 
-    async fn read(
+    async fn list<T: Item>(
         &self,
-        target: Target,
+        tried: Target,
         consistency: Consistency,
         limit: Duration,
-    ) -> Result<Answer, ReadError> {
-        // tokio's clock is the monotonic clock, except in tests that pause it.
-        let started = tokio::time::Instant::now().into_std();
-        let exchange = self.exchange(target, consistency);
-        let (headers, body) = within(target, limit, exchange).await?;
-        let finished = tokio::time::Instant::now().into_std();
-        Ok(Answer {
-            started,
-            finished,
-            headers,
-            body,
-        })
-    }
-
-    async fn exchange(
-        &self,
-        target: Target,
-        consistency: Consistency,
-    ) -> Result<(HeaderMap, Received), ReadError> {
-        let (path, accept) = request(target, consistency);
-        let (head, body) = self.ask(target, path, accept).await?;
-        if !head.status.is_success() {
-            return Err(refusal(target, &head, body).await);
-        }
-        let limit = limit_of(target);
-        match read_body(body, limit).await {
-            (body, Ok(End::Whole)) => Ok((head.headers, body)),
-            (_, Ok(End::CutOff)) => Err(ReadError::TooLarge {
-                tried: target,
-                limit,
-            }),
-            (_, Ok(End::Crowded)) => Err(ReadError::Crowded {
-                tried: target,
-                limit: ROOM_BYTES,
-            }),
-            (_, Err(error)) => Err(ReadError::unreachable(target, &error)),
-        }
+    ) -> Result<Listed<T>, ReadError> {
+        let (path, most) = list_of(tried, consistency);
+        let exchange = async {
+            let (head, mut body) = self.ask(tried, path, PROTOBUF).await?;
+            if !head.status.is_success() {
+                return Err(refusal(tried, &head, body).await);
+            }
+            let (mut coming, mut bytes, mut start) = (Coming::new(), 0, Vec::new());
+            let refused = |problem: DecodeError, start: &[u8]| match problem {
+                DecodeError::TooMany { .. } => ReadError::TooMany {
+                    tried,
+                    limit: MAX_ITEMS,
+                },
+                problem => unreadable(tried, &problem, &head.headers, start),
+            };
+            while let Some(frame) = body.frame().await {
+                let frame = frame.map_err(|error| ReadError::unreachable(tried, &error))?;
+                // Trailers are of no use.
+                let data = frame.into_data().unwrap_or_default();
+                bytes += data.len();
+                if bytes > most {
+                    return Err(ReadError::TooLarge { tried, limit: most });
+                }
+                start.extend(data.iter().take(START_BYTES - start.len()));
+                coming.take(&data).map_err(|it| refused(it, &start))?;
+            }
+            let (resource_version, items) = coming.end().map_err(|it| refused(it, &start))?;
+            body.keep().await;
+            Ok(Listed {
+                headers: head.headers,
+                bytes,
+                resource_version,
+                items,
+            })
+        };
+        within(tried, limit, exchange).await
     }
 
     /// Asks for what is at this path.
@@ -189,32 +190,23 @@ pub(super) async fn within<T>(
     read.unwrap_or(Err(ReadError::Timeout { tried, after }))
 }
 
-/// A successful answer.
-struct Answer {
-    started: Instant,
-    finished: Instant,
+/// A list that has come.
+struct Listed<T> {
     headers: HeaderMap,
-    body: Received,
+    bytes: usize,
+    resource_version: u64,
+    items: Vec<T>,
 }
 
-impl Answer {
-    fn no_list(&self, target: Target, problem: &DecodeError) -> ReadError {
-        match problem {
-            DecodeError::TooMany { .. } => ReadError::TooMany {
-                tried: target,
-                limit: MAX_ITEMS,
-            },
-            problem => self.unreadable(target, problem),
-        }
-    }
-
-    fn unreadable(&self, target: Target, problem: &dyn std::fmt::Display) -> ReadError {
-        let content_type = self.headers.get(header::CONTENT_TYPE);
-        let content_type = content_type
-            .and_then(|value| value.to_str().ok())
-            .unwrap_or_default();
-        ReadError::unreadable(target, problem, content_type, &self.body)
-    }
+fn unreadable(
+    tried: Target,
+    problem: &dyn std::fmt::Display,
+    headers: &HeaderMap,
+    start: &[u8],
+) -> ReadError {
+    let content_type = headers.get(header::CONTENT_TYPE);
+    let content_type = content_type.and_then(|value| value.to_str().ok());
+    ReadError::unreadable(tried, problem, content_type.unwrap_or_default(), start)
 }
 
 #[derive(Deserialize)]
@@ -228,38 +220,46 @@ struct Status {
     message: String,
 }
 
-fn limit_of(target: Target) -> usize {
-    match target {
-        Target::Leases => MAX_LEASES_BYTES,
-        Target::Nodes => MAX_NODES_BYTES,
-        Target::Version | Target::Readiness | Target::Api => MAX_VERSION_BYTES,
+/// Where a list is, and the most bytes that it may have.
+fn list_of(target: Target, consistency: Consistency) -> (&'static str, usize) {
+    match (target, consistency) {
+        (Target::Nodes, Consistency::Cached) => {
+            ("/api/v1/nodes?resourceVersion=0", MAX_NODES_BYTES)
+        }
+        (Target::Nodes, Consistency::Consistent) => ("/api/v1/nodes", MAX_NODES_BYTES),
+        (_, Consistency::Cached) => (
+            "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases?resourceVersion=0",
+            MAX_LEASES_BYTES,
+        ),
+        (_, Consistency::Consistent) => (
+            "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases",
+            MAX_LEASES_BYTES,
+        ),
     }
 }
 
-/// What is asked for, and how it may be encoded. Lists are half as long in protobuf, and are decoded in
-/// a fraction of the time.
-fn request(target: Target, consistency: Consistency) -> (&'static str, HeaderValue) {
-    match (target, consistency) {
-        (Target::Leases, Consistency::Cached) => (
-            "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases?resourceVersion=0",
-            LISTS,
-        ),
-        (Target::Leases, Consistency::Consistent) => (
-            "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases",
-            LISTS,
-        ),
-        (Target::Nodes, Consistency::Cached) => ("/api/v1/nodes?resourceVersion=0", LISTS),
-        (Target::Nodes, Consistency::Consistent) => ("/api/v1/nodes", LISTS),
-        (Target::Version, _) => ("/version", JSON),
-        (Target::Readiness, _) => ("/readyz", JSON),
-        (Target::Api, _) => ("/apis", JSON),
+/// Reads a body, at most so many bytes of it. What was read before an error is returned as well. The connection is
+/// kept if the body has been read to its end, and closed otherwise.
+pub(super) async fn read_start(mut body: Body, most: usize) -> (Vec<u8>, hyper::Result<()>) {
+    let mut read = Vec::new();
+    while let Some(frame) = body.frame().await {
+        match frame {
+            Ok(frame) => read.extend(frame.into_data().unwrap_or_default()),
+            Err(error) => return (read, Err(error)),
+        }
+        if read.len() > most {
+            read.truncate(most);
+            return (read, Ok(()));
+        }
     }
+    body.keep().await;
+    (read, Ok(()))
 }
 
 /// What a status other than success means. Its body is read even where it is not needed, since
 /// the connection could not be kept otherwise.
 pub(super) async fn refusal(tried: Target, head: &response::Parts, body: Body) -> ReadError {
-    let (body, _) = read_body(body, REFUSAL_BYTES).await;
+    let (body, _) = read_start(body, REFUSAL_BYTES).await;
     match head.status {
         StatusCode::UNAUTHORIZED => ReadError::Unauthorized { tried },
         StatusCode::FORBIDDEN => tried.forbidden(),

@@ -5,33 +5,19 @@
 //! that is not whole is refused as a whole. Field numbers are those of the `generated.proto` of
 //! `k8s.io/api` and `k8s.io/apimachinery`, which never change.
 
-use super::list::{DecodeError, MAX_ITEMS};
-use crate::util::text::clean;
-
 /// What each body begins with; no JSON does.
-const MAGIC: &[u8] = b"k8s\0";
+pub(super) const MAGIC: &[u8] = b"k8s\0";
 
 /// `runtime.Unknown`, in which everything is wrapped.
-mod unknown {
-    pub(super) const TYPE_META: u32 = 1;
-    pub(super) const RAW: u32 = 2;
-    pub(super) const CONTENT_ENCODING: u32 = 3;
+pub(super) mod unknown {
+    pub(in super::super) const TYPE_META: u32 = 1;
+    pub(in super::super) const RAW: u32 = 2;
+    pub(in super::super) const CONTENT_ENCODING: u32 = 3;
 }
 /// `kind` of `runtime.TypeMeta`.
 const KIND: u32 = 2;
 /// `message` of `meta/v1.Status`.
 const STATUS_MESSAGE: u32 = 3;
-
-/// Every list.
-mod list {
-    pub(super) const METADATA: u32 = 1;
-    pub(super) const ITEMS: u32 = 2;
-}
-/// `meta/v1.ListMeta`.
-mod list_meta {
-    pub(super) const RESOURCE_VERSION: u32 = 2;
-    pub(super) const CONTINUE: u32 = 3;
-}
 
 /// `meta/v1.ObjectMeta`.
 pub(super) mod meta {
@@ -47,11 +33,8 @@ pub(super) mod meta {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed(pub(super) &'static str);
 
-impl From<Malformed> for DecodeError {
-    fn from(Malformed(problem): Malformed) -> Self {
-        Self::Protobuf { problem }
-    }
-}
+/// A message that ends too early.
+pub(super) const CUT_OFF: Malformed = Malformed("cut off");
 
 /// What a field holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,9 +85,8 @@ impl<'a> Fields<'a> {
         if self.0.is_empty() {
             return Ok(None);
         }
-        let tag = self.number()?;
-        let field = u32::try_from(tag >> 3).map_err(|_| Malformed("a field without a number"))?;
-        let value = match tag & 7 {
+        let (field, kind) = self.tag()?;
+        let value = match kind {
             0 => Value::Number(self.number()?),
             1 => self.take(8).map(|_| Value::Fixed)?,
             2 => {
@@ -115,6 +97,38 @@ impl<'a> Fields<'a> {
             _ => return Err(Malformed("a field of no known type")),
         };
         Ok(Some((field, value)))
+    }
+
+    /// The first field, if all of it has come, and its length in bytes.
+    pub(super) fn first(mut self) -> Result<Option<(u32, Value<'a>, usize)>, Malformed> {
+        let come = self.0.len();
+        match self.next() {
+            Ok(Some((field, value))) => Ok(Some((field, value, come - self.0.len()))),
+            Ok(None) | Err(CUT_OFF) => Ok(None),
+            Err(malformed) => Err(malformed),
+        }
+    }
+
+    /// The first field, if it is bytes whose length has come: its number, that length, and after how many bytes
+    /// they begin.
+    pub(super) fn begin(mut self) -> Result<Option<(u32, usize, usize)>, Malformed> {
+        let come = self.0.len();
+        match self.tag().and_then(|tag| Ok((tag, self.number()?))) {
+            Ok(((field, 2), length)) => {
+                let length = usize::try_from(length).unwrap_or(usize::MAX);
+                Ok(Some((field, length, come - self.0.len())))
+            }
+            Ok(_) | Err(CUT_OFF) => Ok(None),
+            Err(malformed) => Err(malformed),
+        }
+    }
+
+    /// The number and the type of a field.
+    #[inline(always)]
+    fn tag(&mut self) -> Result<(u32, u64), Malformed> {
+        let tag = self.number()?;
+        let field = u32::try_from(tag >> 3).map_err(|_| Malformed("a field without a number"))?;
+        Ok((field, tag & 7))
     }
 
     #[inline(always)]
@@ -130,7 +144,7 @@ impl<'a> Fields<'a> {
     fn long_number(&mut self) -> Result<u64, Malformed> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
-            let (byte, rest) = self.0.split_first().ok_or(Malformed("cut off"))?;
+            let (byte, rest) = self.0.split_first().ok_or(CUT_OFF)?;
             self.0 = rest;
             number |= u64::from(byte & 0x7f) << shift;
             if byte & 0x80 == 0 {
@@ -141,10 +155,7 @@ impl<'a> Fields<'a> {
     }
 
     fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
-        let (taken, rest) = self
-            .0
-            .split_at_checked(length)
-            .ok_or(Malformed("cut off"))?;
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(CUT_OFF)?;
         self.0 = rest;
         Ok(taken)
     }
@@ -164,96 +175,35 @@ pub(super) fn entry(message: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     Ok((key, value))
 }
 
-/// Whether a body is encoded so. Its first bytes tell, and not what its sender says of it.
-pub(super) fn is_protobuf(body: &[u8]) -> bool {
-    body.starts_with(MAGIC)
-}
-
-/// Decodes the whole list of the given kind: its resourceVersion, and what `item` makes of each item.
-pub(super) fn decode<'a, T>(
-    body: &'a [u8],
-    expected: &'static str,
-    item: impl Fn(&'a [u8]) -> Result<Option<T>, DecodeError>,
-) -> Result<(u64, Vec<T>), DecodeError> {
-    let (kind, raw) = unwrap(body)?;
-    if kind != expected {
-        return Err(DecodeError::Kind {
-            expected,
-            got: clean(kind, 40),
-        });
-    }
-    let (mut version, mut more) = ("", false);
-    let (mut items, mut count) = (Vec::new(), 0);
-    let mut fields = Fields::of(raw.ok_or(DecodeError::NoItems { expected })?);
+/// The kind that a `TypeMeta` names.
+pub(super) fn kind_of<'a>(type_meta: Value<'a>) -> Result<&'a str, Malformed> {
+    let mut kind = "";
+    let mut fields = Fields::of(type_meta.bytes()?);
     while let Some((field, value)) = fields.next()? {
-        match field {
-            list::METADATA => {
-                let mut meta = Fields::of(value.bytes()?);
-                while let Some((field, value)) = meta.next()? {
-                    match field {
-                        list_meta::RESOURCE_VERSION => version = value.text()?,
-                        list_meta::CONTINUE => more |= !value.bytes()?.is_empty(),
-                        _ => {}
-                    }
-                }
-            }
-            list::ITEMS => {
-                count += 1;
-                if count > MAX_ITEMS {
-                    return Err(DecodeError::TooMany { expected });
-                }
-                items.extend(item(value.bytes()?)?);
-            }
-            _ => {}
+        if field == KIND {
+            kind = value.text()?;
         }
     }
-    if more {
-        return Err(DecodeError::Partial { expected });
-    }
-    let version = version.parse().map_err(|_| DecodeError::ResourceVersion {
-        expected,
-        got: clean(version, 40),
-    })?;
-    Ok((version, items))
+    Ok(kind)
 }
 
 /// What a `Status` says, if this is one.
 pub(super) fn status_message(body: &[u8]) -> Option<&str> {
-    let (kind, raw) = unwrap(body).ok()?;
-    let mut fields = Fields::of(raw.filter(|_| kind == "Status")?);
+    let mut fields = Fields::of(body.strip_prefix(MAGIC)?);
+    let mut kind = "";
     while let Ok(Some((field, value))) = fields.next() {
-        if field == STATUS_MESSAGE {
-            return value.text().ok();
-        }
-    }
-    None
-}
-
-/// The kind of what a body wraps, and the message itself.
-fn unwrap(body: &[u8]) -> Result<(&str, Option<&[u8]>), Malformed> {
-    let wrapped = body.strip_prefix(MAGIC);
-    let wrapped = wrapped.ok_or(Malformed("something else"))?;
-    let (mut kind, mut raw) = ("", None);
-    let mut fields = Fields::of(wrapped);
-    while let Some((field, value)) = fields.next()? {
         match field {
-            unknown::TYPE_META => {
-                let mut meta = Fields::of(value.bytes()?);
-                while let Some((field, value)) = meta.next()? {
-                    if field == KIND {
-                        kind = value.text()?;
+            unknown::TYPE_META => kind = kind_of(value).ok()?,
+            unknown::RAW if kind == "Status" => {
+                let mut fields = Fields::of(value.bytes().ok()?);
+                while let Ok(Some((field, value))) = fields.next() {
+                    if field == STATUS_MESSAGE {
+                        return value.text().ok();
                     }
                 }
-            }
-            unknown::RAW => raw = Some(value.bytes()?),
-            unknown::CONTENT_ENCODING if !value.bytes()?.is_empty() => {
-                return Err(Malformed("encoded once more"));
             }
             _ => {}
         }
     }
-    Ok((kind, raw))
+    None
 }
-
-#[cfg(test)]
-mod tests;

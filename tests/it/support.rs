@@ -2,6 +2,7 @@
 //! misbehaves, a [`Reply`] says. It counts connections and logs requests.
 
 mod clock;
+mod encode;
 mod failure;
 mod garden;
 mod openmetrics;
@@ -16,6 +17,7 @@ mod world;
 
 pub use self::{
     clock::{Activity, Clock, run},
+    encode::encoded,
     failure::Failure,
     garden::{Garden, app, looping, put_namespace, put_pod, put_slice, weed_policy},
     openmetrics::{Exposition, Family},
@@ -32,7 +34,9 @@ pub use self::{
         verdict,
     },
     stall::{Case, Stalls, not_taken},
-    target::{Target, api, check, ended, exit, gone, head, http, names, once, runner, tls},
+    target::{
+        Target, api, check, ended, exit, gone, head, http, names, once, runner, tls, tls_with,
+    },
     world::{
         INTERVAL, NODES, World, condition, degraded, policy, put_cluster, put_kubeconfig,
         put_secret, put_workload,
@@ -46,6 +50,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use fake::farm::wire::PROTOBUF;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
 };
@@ -147,6 +152,11 @@ impl Reply {
     /// A JSON body.
     pub fn json(status: u16, body: &Value) -> Self {
         Self::body(status, "application/json", body.to_string())
+    }
+
+    /// A list of leases or Nodes, in protobuf.
+    pub fn list(list: &Value) -> Self {
+        Self::body(200, PROTOBUF, encoded(list))
     }
 
     /// A failure as API servers report it.

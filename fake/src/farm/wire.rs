@@ -7,13 +7,13 @@
 use super::clock::Micros;
 
 /// How this encoding is asked for, and told.
-pub(super) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// What a body in this encoding begins with.
 const MAGIC: &[u8] = b"k8s\0";
 
 /// A message, field by field.
 #[derive(Clone, Default)]
-pub(super) struct Message(Vec<u8>);
+pub struct Message(Vec<u8>);
 
 impl AsRef<[u8]> for Message {
     fn as_ref(&self) -> &[u8] {
@@ -23,14 +23,14 @@ impl AsRef<[u8]> for Message {
 
 impl Message {
     /// Adds a number.
-    pub(super) fn number(mut self, field: u64, value: u64) -> Self {
+    pub fn number(mut self, field: u64, value: u64) -> Self {
         self.varint(field << 3);
         self.varint(value);
         self
     }
 
     /// Adds a text, or a message.
-    pub(super) fn bytes(mut self, field: u64, value: impl AsRef<[u8]>) -> Self {
+    pub fn bytes(mut self, field: u64, value: impl AsRef<[u8]>) -> Self {
         let value = value.as_ref();
         self.varint(field << 3 | 2);
         self.varint(value.len() as u64);
@@ -39,7 +39,7 @@ impl Message {
     }
 
     /// Adds a map of texts.
-    pub(super) fn map<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    pub fn map<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         self,
         field: u64,
         entries: impl IntoIterator<Item = (K, V)>,
@@ -49,11 +49,7 @@ impl Message {
     }
 
     /// Adds a repeated field.
-    pub(super) fn all<T: AsRef<[u8]>>(
-        self,
-        field: u64,
-        values: impl IntoIterator<Item = T>,
-    ) -> Self {
+    pub fn all<T: AsRef<[u8]>>(self, field: u64, values: impl IntoIterator<Item = T>) -> Self {
         let mut values = values.into_iter();
         values
             .by_ref()
@@ -78,9 +74,32 @@ pub(super) fn list(version: &str, kind: &str, revision: u64, items: Vec<Message>
         .bytes(2, revision.to_string())
         .bytes(3, "");
     let list = Message::default().bytes(1, metadata).all(2, items);
+    wrapped(version, kind, list)
+}
+
+/// A message of a kind in its envelope.
+pub fn wrapped(version: &str, kind: &str, message: impl AsRef<[u8]>) -> Vec<u8> {
     let of = Message::default().bytes(1, version).bytes(2, kind);
-    let envelope = Message(MAGIC.to_vec()).bytes(1, of).bytes(2, list);
+    let envelope = Message(MAGIC.to_vec()).bytes(1, of).bytes(2, message);
     envelope.bytes(3, "").bytes(4, "").0
+}
+
+/// The beginning of a list of this kind of which so many bytes are still to come: in the list itself, or in the last of
+/// these fields, each of which is within the one before and begins with this message.
+pub fn begun(kind: &str, path: &[(u64, Message)], more: u64) -> Vec<u8> {
+    let meta = Message::default().bytes(1, Message::default().bytes(2, "7"));
+    let mut within = Message::default();
+    // From the inside out, since each has the length of all that is within it.
+    for (field, begin) in path.iter().rev().chain([&(2, meta)]) {
+        let mut outer = Message::default();
+        outer.varint(field << 3 | 2);
+        outer.varint((begin.0.len() + within.0.len()) as u64 + more);
+        outer.0.extend([&begin.0[..], &within.0].concat());
+        within = outer;
+    }
+    let of = Message::default().bytes(1, "v1").bytes(2, kind);
+    let envelope = Message(MAGIC.to_vec()).bytes(1, of);
+    [envelope.0, within.0].concat()
 }
 
 /// `Time` and `MicroTime` alike.

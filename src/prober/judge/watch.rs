@@ -128,13 +128,9 @@ impl Watch {
         (allowed.map_or(at, |allowed| allowed.max(at)), occasion)
     }
 
-    /// Charges a list's size and decoding time. Decoding, perhaps on a machine that stood still, delays the
-    /// next list by at most the spacing of proof reads, or 1 s if that is longer: a longer gap would break
-    /// each proof.
-    pub(crate) fn spent(&mut self, bytes: usize, decoding: Duration, finished: MonoTime) {
-        let spacing = self.assessment.as_ref().map(Assessment::spacing);
-        let longest = spacing.unwrap_or_default().max(FRESH);
-        self.budget.spent(bytes, (decoding, longest), finished);
+    /// Charges a list's size.
+    pub(crate) fn spent(&mut self, bytes: usize, finished: MonoTime) {
+        self.budget.spent(bytes, finished);
     }
 
     /// Settings for the next read.

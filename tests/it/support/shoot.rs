@@ -218,7 +218,8 @@ impl State {
             .unwrap();
         let good = match read {
             Read::Ready => Reply::body(200, "text/plain", "ok"),
-            _ => Reply::json(200, &good),
+            Read::Version | Read::Api => Reply::json(200, &good),
+            _ => Reply::list(&good),
         };
         let good = match self.slow.get(&read) {
             // One pause, between the two halves.

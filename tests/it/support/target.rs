@@ -10,7 +10,7 @@ use dependency_watchdog::{
 };
 use futures::{SinkExt as _, future::BoxFuture};
 use kube::{Client, Config};
-use rcgen::generate_simple_self_signed;
+use rcgen::{Certificate, KeyPair, generate_simple_self_signed};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
@@ -105,12 +105,21 @@ pub async fn http(
 /// Takes a connection over TLS, with a certificate that nobody knows.
 pub async fn tls(stream: TcpStream) -> Option<TlsStream<TcpStream>> {
     let signed = generate_simple_self_signed(vec!["nobody.invalid".to_owned()]).unwrap();
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signed.signing_key.serialize_der()));
+    tls_with(stream, &signed.cert, &signed.signing_key).await
+}
+
+/// Takes a connection over TLS, with this certificate.
+pub async fn tls_with(
+    stream: TcpStream,
+    certificate: &Certificate,
+    key: &KeyPair,
+) -> Option<TlsStream<TcpStream>> {
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![signed.cert.der().clone()], key)
+        .with_single_cert(vec![certificate.der().clone()], key)
         .unwrap();
     TlsAcceptor::from(Arc::new(config))
         .accept(stream)

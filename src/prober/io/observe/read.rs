@@ -70,7 +70,7 @@ impl Observer {
                 self.contact.answered = true;
                 let taken = self.watch.observe(&snapshot(self.origin, &read));
                 let finished = self.origin.moment(read.finished);
-                self.watch.spent(read.bytes, read.decoding, finished);
+                self.watch.spent(read.bytes, finished);
                 if taken != Taken::ReadAgain {
                     self.contact.failure = None;
                 }

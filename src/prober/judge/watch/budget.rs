@@ -9,8 +9,6 @@ use crate::util::mono_time::MonoTime;
 const RATE: f64 = 4.0 * 1024.0 * 1024.0;
 /// Burst, as time at that rate: the largest list that is read.
 const BURST: Duration = Duration::from_secs(4);
-/// Pause before the next list, as a multiple of the last one's decoding time, within a limit.
-const DECODING: u32 = 10;
 /// Lease names force reads of Nodes and Machines once in this time in the long run, ...
 const FORCED: Duration = Duration::from_secs(10);
 /// ... plus a burst worth this time.
@@ -21,30 +19,20 @@ const FORCED_BURST: Duration = FORCED;
 pub(super) struct Budget {
     /// When the bytes read would have come at [`RATE`].
     bytes: Option<MonoTime>,
-    /// End of the pause after decoding the last list.
-    decoded: Option<MonoTime>,
     /// When the forced reads would have come at their rate.
     forced: Option<MonoTime>,
 }
 
 impl Budget {
-    /// Charges a list of this size and decoding time, read by `now`; decoding delays the next one by
-    /// `longest` at most.
-    pub(super) fn spent(
-        &mut self,
-        bytes: usize,
-        (decoding, longest): (Duration, Duration),
-        now: MonoTime,
-    ) {
+    /// Charges a list of this size, read by `now`.
+    pub(super) fn spent(&mut self, bytes: usize, now: MonoTime) {
         let took = Duration::from_secs_f64(bytes as f64 / RATE);
         self.bytes = Some(self.bytes.max(Some(now)).unwrap_or(now) + took);
-        self.decoded = Some(now + decoding.saturating_mul(DECODING).min(longest));
     }
 
     /// When the next list may be read.
     pub(super) fn next_list(&self) -> Option<MonoTime> {
-        let bytes = self.bytes.map(|bytes| bytes - BURST);
-        bytes.max(self.decoded)
+        self.bytes.map(|bytes| bytes - BURST)
     }
 
     /// Whether Nodes and Machines may be read for the names of leases alone; if so, that is counted.
