@@ -13,8 +13,7 @@ pub fn remedy(reason: &str) -> Option<&'static str> {
         "SecretMissing" | "SecretKeyMissing" | "Unauthorized" => "fix the kubeconfig Secret",
         "KubeconfigInvalid" | "KubeconfigRefused" => "put certificates and token into it inline",
         "Forbidden" => "apply manifests/shoot to the shoot, which grants the right",
-        "NameNotResolved" | "ConnectionRefused" | "ConnectionClosed" | "TlsFailed"
-        | "Unreachable" | "Timeout" | "ServerError" | "NotFound" => {
+        "NameNotResolved" | "TlsFailed" | "Unreachable" | "Timeout" | "ServerError" => {
             "see whether the shoot's API server runs, then the NetworkPolicies on the way to it"
         }
         "Unreadable" | "UnknownOperation" | "TooLarge" => "look for a newer operator",

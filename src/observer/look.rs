@@ -23,7 +23,7 @@ use crate::{
     api::MetricsProvider,
     checks::{Outcome, Runner},
     runtime::metrics::ProbeMetrics,
-    shoot::{Consistency, ReadError, Readiness, Shoot},
+    shoot::{Consistency, Readiness, Said, Shoot, Unread},
 };
 
 /// So many lists of Nodes are read at once for the states of all clusters: no list that a verdict
@@ -209,11 +209,8 @@ impl Looks {
 }
 
 /// Whether the read may have taken its connection with it.
-fn hangs<T>(read: &Result<T, ReadError>) -> bool {
-    matches!(
-        read,
-        Err(ReadError::Timeout { .. } | ReadError::Unreachable { .. })
-    )
+fn hangs<T>(read: &Result<T, Unread>) -> bool {
+    matches!(read, Err(error) if matches!(error.said, Said::Late | Said::Broken))
 }
 
 async fn nodes(shoot: Shoot, room: Arc<Semaphore>, limit: Duration) -> Ended {
@@ -255,25 +252,26 @@ async fn serves(
     let hung = hangs(&read);
     let (answer, result) = match read {
         Ok(()) => (Answer::Passed, "success"),
-        // What is refused to us may work all the same.
-        Err(error @ (ReadError::Unauthorized { .. } | ReadError::Forbidden { .. })) => {
-            (Answer::Unknown(error.to_string()), "unknown")
-        }
-        // An API server that breaks the connection, or has too much to do, tells nothing of what stands
-        // behind it.
-        Err(error @ (ReadError::TooManyRequests { .. } | ReadError::Unreachable { .. })) => {
-            (Answer::Missed, result(&error))
-        }
-        Err(error) => (Answer::Failed(error.to_string()), result(&error)),
+        Err(error) => match error.said {
+            // What is refused to us may work all the same.
+            Said::Refused => (Answer::Unknown(error.message), "unknown"),
+            // An API server that breaks the connection, or has too much to do, tells nothing of what
+            // stands behind it.
+            Said::Throttled(_) | Said::Broken => (Answer::Missed, result(&error)),
+            Said::Late | Said::Failed | Said::Other => {
+                let result = result(&error);
+                (Answer::Failed(error.message), result)
+            }
+        },
     };
     metrics.ended("apiService", result, began.elapsed(), limit);
     (answer, hung)
 }
 
-fn result(error: &ReadError) -> &'static str {
-    match error {
-        ReadError::Timeout { .. } => "timeout",
-        ReadError::TooManyRequests { .. } => "throttled",
+fn result(error: &Unread) -> &'static str {
+    match error.said {
+        Said::Late => "timeout",
+        Said::Throttled(_) => "throttled",
         _ => "failure",
     }
 }

@@ -298,8 +298,8 @@ impl ClusterLoop {
             }
             Outcome::Unread(error, answered) => {
                 let leases = Leases::Unread {
-                    reason: error.reason(),
-                    message: &error.to_string(),
+                    reason: error.reason,
+                    message: &error.message,
                     answered,
                 };
                 let gate = self.checks.gate();

@@ -5,8 +5,8 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::client::{Body, Shoot};
-use super::error::{ReadError, Target};
-use super::read::{JSON, MAX_VERSION_BYTES, REFUSAL_BYTES, read_start, refusal, within};
+use super::read::{JSON, MAX_OTHER_BYTES, REFUSAL_BYTES, read_start, refusal, within};
+use super::unread::{Target, Unread};
 use crate::util::text::clean;
 
 /// So many failed checks of an API server are named, …
@@ -29,7 +29,7 @@ impl Shoot {
     /// # Errors
     ///
     /// If it says neither that it is nor which of its checks fail: that is no evidence.
-    pub async fn readiness(&self, limit: Duration) -> Result<Readiness, ReadError> {
+    pub async fn readiness(&self, limit: Duration) -> Result<Readiness, Unread> {
         let tried = Target::Readiness;
         let exchange = async {
             let (head, body) = self.ask(tried, "/readyz", JSON).await?;
@@ -41,11 +41,10 @@ impl Shoot {
             }
             let (body, _) = read_start(body, REFUSAL_BYTES).await;
             match failed_checks(&String::from_utf8_lossy(&body)) {
-                failed if failed.is_empty() => Err(ReadError::server(
-                    tried,
-                    head.status.as_u16(),
-                    &String::from_utf8_lossy(&body),
-                )),
+                failed if failed.is_empty() => {
+                    let said = String::from_utf8_lossy(&body);
+                    Err(tried.refused(head.status, None, &said))
+                }
                 failed => Ok(Readiness::NotReady(failed)),
             }
         };
@@ -58,12 +57,7 @@ impl Shoot {
     /// # Errors
     ///
     /// If it does not answer with success.
-    pub async fn serves(
-        &self,
-        group: &str,
-        version: &str,
-        limit: Duration,
-    ) -> Result<(), ReadError> {
+    pub async fn serves(&self, group: &str, version: &str, limit: Duration) -> Result<(), Unread> {
         let tried = Target::Api;
         let path = format!("/apis/{group}/{version}");
         let exchange = async {
@@ -78,9 +72,9 @@ impl Shoot {
 }
 
 /// Reads what is not needed, since the connection could not be kept otherwise.
-async fn drain(tried: Target, body: Body) -> Result<(), ReadError> {
-    let (_, ended) = read_start(body, MAX_VERSION_BYTES).await;
-    ended.map_err(|error| ReadError::unreachable(tried, &error))
+async fn drain(tried: Target, body: Body) -> Result<(), Unread> {
+    let (_, ended) = read_start(body, MAX_OTHER_BYTES).await;
+    ended.map_err(|error| tried.unreachable(&error))
 }
 
 /// The names in lines such as `[-]etcd failed: reason withheld`.

@@ -33,6 +33,7 @@ use tokio_rustls::rustls::client::Resumption;
 
 use super::dial::{Dial, Wire};
 use super::kubeconfig::{Access, Parts};
+use super::unread::Unread;
 use crate::util::text::clean;
 
 const USER_AGENT: HeaderValue =
@@ -97,36 +98,23 @@ pub(super) struct Body {
     busy: Box<Busy>,
 }
 
-/// The certificates of a kubeconfig, each well-formed, do not make a TLS client.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "no TLS client for {server} can be made from the kubeconfig: {problem}; renew \
-     certificate-authority-data, client-certificate-data and client-key-data in the Secret"
-)]
-pub struct ConnectError {
-    server: String,
-    problem: String,
-}
-
-impl ConnectError {
-    /// The reason for a condition, in CamelCase.
-    pub fn reason(&self) -> &'static str {
-        "KubeconfigInvalid"
-    }
-
-    fn new(access: &Access, problem: &str) -> Self {
-        Self {
-            server: clean(&access.server().to_string(), 70),
-            problem: clean(problem, 70),
-        }
-    }
-}
-
 impl Shoot {
     /// Prepares a client, whose connections are made like this; no packet is sent before the first read.
-    pub fn connect(access: &Access, dial: &Dial) -> Result<Self, ConnectError> {
+    ///
+    /// # Errors
+    ///
+    /// If the certificates of the kubeconfig, each well-formed, do not make a TLS client.
+    pub fn connect(access: &Access, dial: &Dial) -> Result<Self, Unread> {
         let parts = access.parts();
-        let refused = |problem: &str| ConnectError::new(access, problem);
+        let refused = |problem: &str| {
+            let message = format!(
+                "no TLS client for {} can be made from the kubeconfig: {}; renew \
+                 certificate-authority-data, client-certificate-data and client-key-data in the Secret",
+                clean(&access.server().to_string(), 70),
+                clean(problem, 70),
+            );
+            Unread::new("KubeconfigInvalid", message)
+        };
         let mut tls = config(parts).rustls_client_config().map_err(|error| {
             // Parsing has vetted the PEM, so what is left are rustls' messages, which quote no data.
             let source = error.source().map(ToString::to_string);

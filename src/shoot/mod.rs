@@ -1,30 +1,28 @@
 //! Reaching a shoot: credentials from an untrusted Secret, one kept connection, slim reads.
 //!
 //! [`parse`] turns the bytes of a kubeconfig into an [`Access`], [`Shoot::connect`] turns that into
-//! a connection, and [`Shoot::leases`], [`Shoot::nodes`], [`Shoot::version`], [`Shoot::readiness`] and
-//! [`Shoot::serves`] read over it. A read either succeeds entirely or is a [`ReadError`]; nothing here judges what was read.
+//! a connection, and [`Shoot::leases`], [`Shoot::nodes`], [`Shoot::readiness`] and [`Shoot::serves`] read over it. A read
+//! either succeeds entirely or is [`Unread`]; nothing here judges what was read.
 
 mod api;
 mod client;
 mod dial;
-mod error;
 mod kubeconfig;
 mod lease;
 mod list;
 mod node;
 mod read;
 mod uid;
+mod unread;
 mod wire;
 
 pub use api::Readiness;
-pub use client::{ConnectError, Shoot};
+pub use client::Shoot;
 pub use dial::{Dial, Wire};
-pub use error::{MAX_RETRY_AFTER, MIN_RETRY_AFTER, Obstacle, ReadError, Target};
 pub use kubeconfig::{Access, KubeconfigError, MAX_KUBECONFIG_BYTES, parse};
 pub use lease::{Lease, LeaseList, RenewTime};
 pub use list::{DecodeError, MAX_ITEM_BYTES, MAX_ITEMS, MAX_NAME_BYTES};
 pub use node::Node;
-pub use read::{
-    Consistency, LeaseRead, MAX_LEASES_BYTES, MAX_NODES_BYTES, MAX_VERSION_BYTES, REFUSAL_BYTES,
-};
+pub use read::{Consistency, LeaseRead, MAX_LEASES_BYTES, MAX_NODES_BYTES, REFUSAL_BYTES};
 pub use uid::Uid;
+pub use unread::{MAX_RETRY_AFTER, MIN_RETRY_AFTER, Said, Target, Unread};

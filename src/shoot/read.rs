@@ -1,4 +1,4 @@
-//! Reads from a shoot: leases, nodes, version.
+//! Reads from a shoot: leases and nodes.
 //!
 //! A read is one request, in full or not at all, within one time limit that covers the connection,
 //! the answer and its body. Lists are never paged: one request keeps one resourceVersion, and the
@@ -6,18 +6,17 @@
 
 use std::time::{Duration, Instant};
 
-use http::{HeaderMap, HeaderValue, StatusCode, header, response};
+use http::{HeaderMap, HeaderValue, header, response};
 use http_body_util::BodyExt as _;
 use jiff::fmt::rfc2822::DateTimeParser;
 use serde::Deserialize;
 
 use super::client::{Body, Shoot};
-use super::error::{MAX_RETRY_AFTER, MIN_RETRY_AFTER, ReadError, Target};
 use super::lease::LeaseList;
-use super::list::{Coming, DecodeError, Item, MAX_ITEMS};
+use super::list::{Coming, DecodeError, Item};
 use super::node::Node;
+use super::unread::{MAX_RETRY_AFTER, MIN_RETRY_AFTER, Target, Unread};
 use super::wire;
-use crate::util::text::clean;
 
 /// The largest answer with leases, in bytes: a lease takes about 860, so this is more than 19,000
 /// nodes, several times what a cluster can have. A shoot's own administrator can make leases as
@@ -28,8 +27,8 @@ pub const MAX_LEASES_BYTES: usize = 16 * 1024 * 1024;
 /// nodes, above Kubernetes' limit of 5,000.
 pub const MAX_NODES_BYTES: usize = 128 * 1024 * 1024;
 
-/// The largest answer with a version, in bytes: it takes less than 1,000.
-pub const MAX_VERSION_BYTES: usize = 64 * 1024;
+/// How much is read of an answer that says nothing but that there is one, in bytes.
+pub(super) const MAX_OTHER_BYTES: usize = 64 * 1024;
 
 /// How much of a refusal is read, in bytes; a Status takes a few hundred. A longer one costs its
 /// connection.
@@ -37,9 +36,6 @@ pub const REFUSAL_BYTES: usize = 16 * 1024;
 
 /// How much of an answer is shown that is no list, in bytes.
 const START_BYTES: usize = 40;
-
-/// Room for a version, in characters: `v1.36.3-gke.1234567+0123456789abcdef`.
-const MAX_VERSION_CHARS: usize = 64;
 
 /// What `Accept` says where nothing else is decoded.
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -79,7 +75,7 @@ impl Shoot {
         &self,
         consistency: Consistency,
         limit: Duration,
-    ) -> Result<LeaseRead, ReadError> {
+    ) -> Result<LeaseRead, Unread> {
         // tokio's clock is the monotonic clock, except in tests that pause it.
         let started = tokio::time::Instant::now().into_std();
         let listed = self.list(Target::Leases, consistency, limit).await?;
@@ -101,27 +97,9 @@ impl Shoot {
         &self,
         consistency: Consistency,
         limit: Duration,
-    ) -> Result<Vec<Node>, ReadError> {
+    ) -> Result<Vec<Node>, Unread> {
         let listed = self.list(Target::Nodes, consistency, limit).await?;
         Ok(listed.items)
-    }
-
-    /// Gets the version of the API server within `limit`, such as `v1.36.3`, bounded and printable.
-    pub async fn version(&self, limit: Duration) -> Result<String, ReadError> {
-        let tried = Target::Version;
-        let exchange = async {
-            let (head, body) = self.ask(tried, "/version", JSON).await?;
-            if !head.status.is_success() {
-                return Err(refusal(tried, &head, body).await);
-            }
-            let (body, ended) = read_start(body, MAX_VERSION_BYTES).await;
-            ended.map_err(|error| ReadError::unreachable(tried, &error))?;
-            let version: Version = serde_json::from_slice(&body).map_err(|_| {
-                unreadable(tried, &"no JSON with a gitVersion", &head.headers, &body)
-            })?;
-            Ok(clean(&version.git_version, MAX_VERSION_CHARS))
-        };
-        within(tried, limit, exchange).await
     }
 
     async fn list<T: Item>(
@@ -129,7 +107,7 @@ impl Shoot {
         tried: Target,
         consistency: Consistency,
         limit: Duration,
-    ) -> Result<Listed<T>, ReadError> {
+    ) -> Result<Listed<T>, Unread> {
         let (path, most) = list_of(tried, consistency);
         let exchange = async {
             let (head, mut body) = self.ask(tried, path, PROTOBUF).await?;
@@ -138,19 +116,20 @@ impl Shoot {
             }
             let (mut coming, mut bytes, mut start) = (Coming::new(), 0, Vec::new());
             let refused = |problem: DecodeError, start: &[u8]| match problem {
-                DecodeError::TooMany { .. } => ReadError::TooMany {
-                    tried,
-                    limit: MAX_ITEMS,
-                },
-                problem => unreadable(tried, &problem, &head.headers, start),
+                DecodeError::TooMany { .. } => tried.too_many(),
+                problem => {
+                    let content_type = head.headers.get(header::CONTENT_TYPE);
+                    let content_type = content_type.and_then(|value| value.to_str().ok());
+                    tried.unreadable(&problem, content_type.unwrap_or_default(), start)
+                }
             };
             while let Some(frame) = body.frame().await {
-                let frame = frame.map_err(|error| ReadError::unreachable(tried, &error))?;
+                let frame = frame.map_err(|error| tried.unreachable(&error))?;
                 // Trailers are of no use.
                 let data = frame.into_data().unwrap_or_default();
                 bytes += data.len();
                 if bytes > most {
-                    return Err(ReadError::TooLarge { tried, limit: most });
+                    return Err(tried.too_large(most));
                 }
                 start.extend(data.iter().take(START_BYTES - start.len()));
                 coming.take(&data).map_err(|it| refused(it, &start))?;
@@ -173,9 +152,9 @@ impl Shoot {
         tried: Target,
         path: &str,
         accept: HeaderValue,
-    ) -> Result<(response::Parts, Body), ReadError> {
+    ) -> Result<(response::Parts, Body), Unread> {
         let answer = self.get(path, accept).await;
-        answer.map_err(|error| ReadError::unreachable(tried, &*error))
+        answer.map_err(|error| tried.unreachable(&*error))
     }
 }
 
@@ -183,11 +162,10 @@ impl Shoot {
 pub(super) async fn within<T>(
     tried: Target,
     limit: Duration,
-    read: impl Future<Output = Result<T, ReadError>>,
-) -> Result<T, ReadError> {
-    let after = limit;
+    read: impl Future<Output = Result<T, Unread>>,
+) -> Result<T, Unread> {
     let read = tokio::time::timeout(limit, read).await;
-    read.unwrap_or(Err(ReadError::Timeout { tried, after }))
+    read.unwrap_or_else(|_| Err(tried.late(limit)))
 }
 
 /// A list that has come.
@@ -196,23 +174,6 @@ struct Listed<T> {
     bytes: usize,
     resource_version: u64,
     items: Vec<T>,
-}
-
-fn unreadable(
-    tried: Target,
-    problem: &dyn std::fmt::Display,
-    headers: &HeaderMap,
-    start: &[u8],
-) -> ReadError {
-    let content_type = headers.get(header::CONTENT_TYPE);
-    let content_type = content_type.and_then(|value| value.to_str().ok());
-    ReadError::unreadable(tried, problem, content_type.unwrap_or_default(), start)
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Version {
-    git_version: String,
 }
 
 #[derive(Deserialize)]
@@ -258,28 +219,17 @@ pub(super) async fn read_start(mut body: Body, most: usize) -> (Vec<u8>, hyper::
 
 /// What a status other than success means. Its body is read even where it is not needed, since
 /// the connection could not be kept otherwise.
-pub(super) async fn refusal(tried: Target, head: &response::Parts, body: Body) -> ReadError {
+pub(super) async fn refusal(tried: Target, head: &response::Parts, body: Body) -> Unread {
     let (body, _) = read_start(body, REFUSAL_BYTES).await;
-    match head.status {
-        StatusCode::UNAUTHORIZED => ReadError::Unauthorized { tried },
-        StatusCode::FORBIDDEN => tried.forbidden(),
-        StatusCode::NOT_FOUND => ReadError::NotFound { tried },
-        StatusCode::TOO_MANY_REQUESTS => ReadError::TooManyRequests {
-            tried,
-            retry_after: retry_after(&head.headers),
+    let message = match serde_json::from_slice::<Status>(&body) {
+        Ok(status) => status.message,
+        // To whoever takes protobuf, refusals come in it, too.
+        Err(_) => match wire::status_message(&body) {
+            Some(message) => message.to_owned(),
+            None => String::from_utf8_lossy(&body).into_owned(),
         },
-        status => {
-            let message = match serde_json::from_slice::<Status>(&body) {
-                Ok(status) => status.message,
-                // To whoever takes protobuf, refusals come in it, too.
-                Err(_) => match wire::status_message(&body) {
-                    Some(message) => message.to_owned(),
-                    None => String::from_utf8_lossy(&body).into_owned(),
-                },
-            };
-            ReadError::server(tried, status.as_u16(), &message)
-        }
-    }
+    };
+    tried.refused(head.status, retry_after(&head.headers), &message)
 }
 
 /// Kubernetes sends whole seconds; a number too large for its type is a very long wait.

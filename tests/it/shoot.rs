@@ -11,7 +11,7 @@ use crate::support::{
     refusing_url, tls_with,
 };
 use dependency_watchdog::shoot::{
-    Consistency, Dial, LeaseRead, Obstacle, ReadError, RenewTime, Shoot, Target, parse,
+    Consistency, Dial, LeaseRead, RenewTime, Said, Shoot, Target, Unread, parse,
 };
 use fake::farm::wire::PROTOBUF;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair};
@@ -43,7 +43,7 @@ fn api(request: Request) -> Reply {
             "kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": "42"},
             "items": [{"metadata": {"name": "node-0"}}],
         })),
-        "/version" => Reply::json(200, &json!({"major": "1", "gitVersion": "v1.36.3"})),
+        "/readyz" => Reply::body(200, "text/plain", "ok"),
         _ => Reply::status(
             404,
             "NotFound",
@@ -56,12 +56,12 @@ fn shoot(kubeconfig: &[u8]) -> Shoot {
     Shoot::connect(&parse(kubeconfig).unwrap(), &Dial::default()).unwrap()
 }
 
-async fn read(shoot: &Shoot) -> Result<LeaseRead, ReadError> {
+async fn read(shoot: &Shoot) -> Result<LeaseRead, Unread> {
     shoot.leases(Consistency::Cached, PATIENCE).await
 }
 
 #[tokio::test]
-async fn leases_nodes_and_version() {
+async fn leases_and_nodes() {
     let server = ScriptedServer::start(api).await;
     let shoot = shoot(&server.kubeconfig());
     let before = Instant::now();
@@ -91,29 +91,20 @@ async fn leases_nodes_and_version() {
         .nodes(Consistency::Consistent, PATIENCE)
         .await
         .unwrap();
-    assert_eq!(shoot.version(PATIENCE).await.unwrap(), "v1.36.3");
 
     let requests = server.requests();
     let queries: Vec<_> = requests
         .iter()
         .map(|request| request.query.as_str())
         .collect();
-    assert_eq!(
-        queries,
-        ["resourceVersion=0", "", "resourceVersion=0", "", ""]
-    );
+    assert_eq!(queries, ["resourceVersion=0", "", "resourceVersion=0", ""]);
     for request in &requests {
         assert_eq!(request.method, "GET");
         assert_eq!(
             request.header("authorization"),
             Some(format!("Bearer {TOKEN}").as_str())
         );
-        let list = !request.path.ends_with("/version");
-        let accepted = match list {
-            true => PROTOBUF,
-            false => "application/json",
-        };
-        assert_eq!(request.header("accept"), Some(accepted));
+        assert_eq!(request.header("accept"), Some(PROTOBUF));
         assert!(
             request
                 .header("user-agent")
@@ -181,7 +172,7 @@ async fn the_tls_server_name_is_honoured() {
     };
     read(&named("kubernetes")).await.unwrap();
     assert_eq!(
-        read(&named("elsewhere")).await.unwrap_err().reason(),
+        read(&named("elsewhere")).await.unwrap_err().reason,
         "TlsFailed"
     );
 }
@@ -221,27 +212,21 @@ async fn what_never_arrives_is_unreachable() {
     let other_ca = authority().pem();
     let server = ScriptedServer::start(api).await;
     let user = json!({"token": TOKEN});
-    for (config, obstacle, reason) in [
+    for (config, reason) in [
         (
             kubeconfig(&refusing_url().await, &other_ca, &user),
-            Obstacle::Refused,
-            "ConnectionRefused",
+            "Unreachable",
         ),
         (
             kubeconfig("https://no-such-host.invalid", &other_ca, &user),
-            Obstacle::Dns,
             "NameNotResolved",
         ),
-        (
-            kubeconfig(&server.url(), &other_ca, &user),
-            Obstacle::Tls,
-            "TlsFailed",
-        ),
+        (kubeconfig(&server.url(), &other_ca, &user), "TlsFailed"),
     ] {
         let error = read(&shoot(&config)).await.unwrap_err();
-        assert_eq!(error.reason(), reason, "{error}");
-        assert!(
-            matches!(error, ReadError::Unreachable { obstacle: o, .. } if o == obstacle),
+        assert_eq!(
+            (error.reason, error.said),
+            (reason, Said::Broken),
             "{error}"
         );
     }
@@ -278,7 +263,7 @@ async fn a_certificate_that_go_takes_is_refused_with_a_remedy() {
         let url = format!("https://{}", server.address);
         let config = kubeconfig(&url, &pem, &json!({"token": TOKEN}));
         let error = read(&shoot(&config)).await.unwrap_err();
-        assert_eq!(error.reason(), "TlsFailed");
+        assert_eq!(error.reason, "TlsFailed");
         assert!(error.to_string().contains(remedy), "{error}");
     }
 }
@@ -294,7 +279,7 @@ async fn connections_that_break_are_unreachable() {
     ] {
         let server = ScriptedServer::always(reply).await;
         let error = read(&shoot(&server.kubeconfig())).await.unwrap_err();
-        assert_eq!(error.reason(), "ConnectionClosed", "{case}: {error}");
+        assert_eq!(error.said, Said::Broken, "{case}: {error}");
     }
 }
 
@@ -318,14 +303,7 @@ async fn what_takes_too_long_is_a_timeout() {
             .leases(Consistency::Consistent, SHORT)
             .await
             .unwrap_err();
-        assert_eq!(
-            error,
-            ReadError::Timeout {
-                tried: Target::Leases,
-                after: SHORT
-            },
-            "{case}"
-        );
+        assert_eq!(error, Target::Leases.late(SHORT), "{case}");
         assert!(begin.elapsed() < PATIENCE, "{case}");
     }
 }
@@ -354,7 +332,7 @@ async fn an_abandoned_read_does_not_spoil_the_next() {
 async fn a_connection_that_was_given_up_while_it_was_read_does_not_come_back() {
     let server = ScriptedServer::start(api).await;
     let shoot = shoot(&server.kubeconfig());
-    let mut slow = pin!(shoot.version(PATIENCE));
+    let mut slow = pin!(shoot.readiness(PATIENCE));
     tokio::select! {
         biased;
         _ = server.requested(1) => {}
@@ -383,65 +361,80 @@ async fn a_slow_answer_within_the_limit_is_an_answer() {
 
 #[tokio::test]
 async fn refusals() {
-    let tried = Target::Leases;
-    let server_error = |code, message: &str| ReadError::Server {
-        tried,
-        code,
-        message: message.into(),
-    };
     let busy = || Reply::status(429, "TooManyRequests", "slow down");
-    let busy_for = |seconds: Option<u64>| ReadError::TooManyRequests {
-        tried,
-        retry_after: seconds.map(Duration::from_secs),
-    };
-    for (reply, expected) in [
+    let wait = |seconds| Said::Throttled(Some(Duration::from_secs(seconds)));
+    let json = |code, message| Reply::status(code, "x", message);
+    let text = |code, message: &str| Reply::body(code, "text/html", message.to_owned());
+    let right = "may not list leases.coordination.k8s.io in namespace kube-node-lease (403)";
+    for (reply, reason, said, says) in [
         (
-            Reply::status(401, "Unauthorized", "Unauthorized"),
-            ReadError::Unauthorized { tried },
+            json(401, "no"),
+            "Unauthorized",
+            Said::Refused,
+            "renew the kubeconfig",
+        ),
+        (json(403, "no"), "Forbidden", Said::Refused, right),
+        (json(404, "no"), "ServerError", Said::Failed, "404 (no)"),
+        (
+            json(409, "changed"),
+            "ServerError",
+            Said::Failed,
+            "409 (changed)",
         ),
         (
-            Reply::status(403, "Forbidden", "no"),
-            ReadError::Forbidden {
-                verb: "list",
-                resource: "leases.coordination.k8s.io",
-                namespace: Some("kube-node-lease"),
-            },
+            busy(),
+            "TooManyRequests",
+            Said::Throttled(None),
+            "overloaded (429);",
         ),
         (
-            Reply::status(404, "NotFound", "no"),
-            ReadError::NotFound { tried },
+            busy().header("Retry-After", "7"),
+            "TooManyRequests",
+            wait(7),
+            "asks to wait 7s",
         ),
         (
-            Reply::status(409, "Conflict", "changed"),
-            server_error(409, "changed"),
-        ),
-        (busy(), busy_for(None)),
-        (busy().header("Retry-After", "7"), busy_for(Some(7))),
-        (busy().header("Retry-After", "86400"), busy_for(Some(30))),
-        (busy().header("Retry-After", "tomorrow"), busy_for(None)),
-        (
-            Reply::status(500, "InternalError", "etcd\u{1b}[2J gone"),
-            server_error(500, "etcd [2J gone"),
+            busy().header("Retry-After", "86400"),
+            "TooManyRequests",
+            wait(30),
+            "wait 30s",
         ),
         (
-            Reply::body(503, "text/plain", "upstream\r\n connect error"),
-            server_error(503, "upstream connect error"),
+            busy().header("Retry-After", "soon"),
+            "TooManyRequests",
+            Said::Throttled(None),
+            "(429);",
         ),
         (
-            Reply::body(502, "text/html", ""),
-            server_error(502, "no explanation"),
+            json(500, "etcd\u{1b}[2J gone"),
+            "ServerError",
+            Said::Failed,
+            "500 (etcd [2J gone)",
         ),
         (
-            Reply::body(302, "text/html", "moved").header("Location", "https://evil"),
-            server_error(302, "moved"),
+            text(503, "upstream\r\n error"),
+            "ServerError",
+            Said::Failed,
+            "503 (upstream error)",
+        ),
+        (
+            text(502, ""),
+            "ServerError",
+            Said::Failed,
+            "502 (no explanation)",
+        ),
+        (
+            text(302, "moved").header("Location", "https://evil"),
+            "ServerError",
+            Said::Failed,
+            "302",
         ),
     ] {
         let server = ScriptedServer::always(reply).await;
-        assert_eq!(
-            read(&shoot(&server.kubeconfig())).await.unwrap_err(),
-            expected
-        );
-        assert_eq!(server.requests().len(), 1, "no retry: {expected:?}");
+        let error = read(&shoot(&server.kubeconfig())).await.unwrap_err();
+        assert_eq!((error.reason, error.said), (reason, said));
+        assert!(error.message.contains(says), "{error}");
+        assert_eq!(server.requests().len(), 1, "no retry: {error}");
     }
 }
 
@@ -483,7 +476,7 @@ async fn other_bodies_are_unreadable() {
         let server = ScriptedServer::always(reply).await;
         let error = read(&shoot(&server.kubeconfig())).await.unwrap_err();
         let message = error.to_string();
-        assert_eq!(error.reason(), "Unreadable", "{message}");
+        assert_eq!(error.reason, "Unreadable", "{message}");
         assert!(says.iter().all(|part| message.contains(part)), "{message}");
         assert!(message.chars().count() <= 300, "{message}");
     }

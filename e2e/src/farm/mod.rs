@@ -156,7 +156,7 @@ mod tests {
         let refused = |code| (Some(Answer::Refused(code, Some(7))), None);
         for ((answer, death), expected) in [
             ((None, None), None),
-            ((Some(Answer::Truncated), None), Some("ConnectionClosed")),
+            ((Some(Answer::Truncated), None), Some("Unreachable")),
             ((Some(Answer::Html), None), Some("Unreadable")),
             ((Some(Answer::Nothing), None), Some("Timeout")),
             (refused(403), Some("Forbidden")),
@@ -185,7 +185,7 @@ mod tests {
             let read = shoot.leases(Consistency::Cached, LIMIT).await;
             match &read {
                 Ok(read) => assert!(expected.is_none() && read.list.leases.len() == 5),
-                Err(error) => assert_eq!(Some(error.reason()), expected, "{error}"),
+                Err(error) => assert_eq!(Some(error.reason), expected, "{error}"),
             }
             if death.is_none() {
                 assert_eq!(

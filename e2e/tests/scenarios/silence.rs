@@ -84,7 +84,7 @@ async fn e2e_kubelets_slower_than_their_api_server_are_no_outage(env: Env) -> Re
         let shoot = slow(shoot(&env, "server-away", 5)).await?;
         shoot.cut_all();
         shoot.stop_api_server();
-        is_away(&shoot, &["ConnectionRefused"]).await?;
+        is_away(&shoot, &["Unreachable"]).await?;
         is_left_alone(&shoot, shoot.start_api_server()).await?;
 
         shoot.cut_all();

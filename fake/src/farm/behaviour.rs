@@ -12,8 +12,6 @@ pub enum Read {
     Consistent,
     /// A list of Nodes.
     Nodes,
-    /// A request for `/version`.
-    Version,
     /// A request for `/readyz`.
     Ready,
 }

@@ -20,8 +20,6 @@ pub(super) struct Counter(Mutex<Count>);
 pub struct Count {
     /// Lists of Nodes.
     pub nodes: u64,
-    /// Requests for the version.
-    pub version: u64,
     /// Requests for `/readyz`.
     pub ready: u64,
     /// Requests for anything else, or without the token.
@@ -55,7 +53,6 @@ impl Count {
         match read {
             Read::Cached | Read::Consistent => self.asked.push(at),
             Read::Nodes => self.nodes += 1,
-            Read::Version => self.version += 1,
             Read::Ready => self.ready += 1,
         }
     }
@@ -65,7 +62,6 @@ impl Count {
         let asked = self.asked.get(earlier.asked.len()..).unwrap_or_default();
         Self {
             nodes: self.nodes - earlier.nodes,
-            version: self.version - earlier.version,
             ready: self.ready - earlier.ready,
             refused: self.refused - earlier.refused,
             received: self.received - earlier.received,
@@ -82,7 +78,7 @@ impl Count {
 
     /// All requests.
     pub fn requests(&self) -> u64 {
-        self.leases() + self.nodes + self.version + self.ready + self.refused
+        self.leases() + self.nodes + self.ready + self.refused
     }
 }
 

@@ -22,7 +22,6 @@ use http::{
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
-use serde_json::json;
 use std::{
     convert::Infallible,
     future::pending,
@@ -192,7 +191,6 @@ impl Server {
         let is_cached = query.split('&').any(|pair| pair == "resourceVersion=0");
         match head.uri.path() {
             "/readyz" => Ok(Read::Ready),
-            "/version" => Ok(Read::Version),
             "/api/v1/nodes" => Ok(Read::Nodes),
             "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases" => match is_cached {
                 true => Ok(Read::Cached),
@@ -215,13 +213,6 @@ impl Server {
         let leases = |age| lease::leases(self.shoot, &kubelets, self.lease_duration, at - age);
         Ok(match read {
             Read::Ready => Whole::whole("text/plain; charset=utf-8", b"ok".to_vec()),
-            Read::Version => {
-                let version = json!({
-                    "major": "1", "minor": "36", "gitVersion": "v1.36.3", "goVersion": "go1.26.8",
-                    "compiler": "gc", "platform": "linux/amd64",
-                });
-                Whole::of(Ok((200, version)))
-            }
             Read::Nodes => {
                 let nodes = node::nodes(self.shoot, self.nodes, kubelets.revision(at));
                 Whole::whole(PROTOBUF, nodes)

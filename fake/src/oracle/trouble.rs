@@ -25,13 +25,7 @@ const ANSWERS: [Answer; 6] = [
     Answer::Refused(429, Some(7)),
     Answer::Refused(500, None),
 ];
-const READS: [Read; 5] = [
-    Read::Cached,
-    Read::Consistent,
-    Read::Nodes,
-    Read::Version,
-    Read::Ready,
-];
+const READS: [Read; 4] = [Read::Cached, Read::Consistent, Read::Nodes, Read::Ready];
 
 /// What happens to a shoot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

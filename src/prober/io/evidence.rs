@@ -15,103 +15,16 @@ use tokio::{
 use crate::{
     prober::{
         node_lists::{Background, ListPermits, NodeLists, Reader},
-        secrets::{Named, SecretError, Secrets},
+        secrets::{Named, Secrets},
         watch::Request,
     },
     runtime::seed::Seed,
-    shoot::{self, ConnectError, Consistency, Dial, LeaseRead, ReadError, Shoot},
+    shoot::{self, Consistency, Dial, LeaseRead, Said, Shoot, Target, Unread},
 };
 
 /// First reads at the same time, over all clusters. Judgement: each takes a new connection and the
 /// largest of a cluster's lists, and at the start a thousand clusters want one.
 const FIRST_READS: usize = 32;
-
-/// Why there is no evidence. Each message names the object and what to do.
-#[derive(Clone, Debug, thiserror::Error)]
-pub(crate) enum EvidenceError {
-    #[error(transparent)]
-    Secret(#[from] SecretError),
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-    /// The shoot could not be read. The text continues the sentence with what else is known.
-    #[error("{0}{1}")]
-    Shoot(ReadError, String),
-    #[error(
-        "so many clusters are reading lists of Nodes that its turn did not come within {0:?}; it is \
-         tried again"
-    )]
-    NoPermit(Duration),
-    /// Even a consistent list was older than one seen before.
-    #[error("the API server answers with lists of leases that are older than ones seen before")]
-    NoLeases,
-    /// Of this namespace, for this reason.
-    #[error("the Machines in namespace {0} could not be read from the seed: {1}")]
-    Machines(Arc<str>, String),
-}
-
-impl EvidenceError {
-    /// The reason, for conditions and events.
-    pub(crate) fn reason(&self) -> &'static str {
-        match self {
-            Self::Secret(error) => error.reason(),
-            Self::Connect(error) => error.reason(),
-            Self::Shoot(error, _) => error.reason(),
-            Self::NoPermit(_) => "Crowded",
-            Self::NoLeases => "LeasesOutdated",
-            Self::Machines(..) => "SeedUnreadable",
-        }
-    }
-
-    /// The pause that the shoot asked for: `Some(None)` if it named no length.
-    pub(crate) fn throttled(&self) -> Option<Option<Duration>> {
-        match self {
-            Self::Shoot(ReadError::TooManyRequests { retry_after, .. }, _) => Some(*retry_after),
-            _ => None,
-        }
-    }
-
-    /// Whether the API server did not answer, or not as one that is up does.
-    pub(crate) fn is_silence(&self) -> bool {
-        matches!(
-            self,
-            Self::Shoot(
-                ReadError::Unreachable { .. }
-                    | ReadError::Timeout { .. }
-                    | ReadError::Server { .. },
-                _
-            )
-        )
-    }
-
-    /// Continues the message, if the shoot could not be read.
-    pub(crate) fn add(&mut self, known: &str) {
-        if let Self::Shoot(_, more) = self {
-            more.push_str(known);
-        }
-    }
-
-    /// Whether it leaves open if an API server answers at all. Refusals do not.
-    fn is_puzzling(&self) -> bool {
-        matches!(
-            self,
-            Self::Shoot(
-                ReadError::Timeout { .. }
-                    | ReadError::NotFound { .. }
-                    | ReadError::Server { .. }
-                    | ReadError::Unreadable { .. }
-                    | ReadError::TooLarge { .. }
-                    | ReadError::TooMany { .. },
-                _
-            )
-        )
-    }
-}
-
-impl From<ReadError> for EvidenceError {
-    fn from(error: ReadError) -> Self {
-        Self::Shoot(error, String::new())
-    }
-}
 
 /// What the sources of all clusters share. Clones share it too.
 #[derive(Clone)]
@@ -206,7 +119,7 @@ impl Sources {
     /// # Errors
     ///
     /// If the shoot cannot be reached with what the Secret holds, or does not answer usably.
-    pub(crate) async fn leases(&mut self, request: Request) -> Result<LeaseRead, EvidenceError> {
+    pub(crate) async fn leases(&mut self, request: Request) -> Result<LeaseRead, Unread> {
         let consistency = consistency(request.consistent);
         let shoot = self.link().await?;
         let kept = shoot.is_connected();
@@ -221,17 +134,15 @@ impl Sources {
             Ok(read) => return Ok(self.noted(read)),
             Err(error) => error,
         };
-        if let ReadError::Timeout { .. } = error {
+        if error.said == Said::Late {
             // The next try gets more time: the list takes at least this long.
             self.took = self.took.max(limit);
         }
-        let limit = match error {
-            ReadError::TooManyRequests { .. } => Duration::ZERO,
+        let limit = match error.said {
+            Said::Throttled(_) => Duration::ZERO,
             _ if request.insist => request.limit,
             // A kept connection can die unnoticed; a new one may lead to a server that lives.
-            ReadError::Unreachable { .. } | ReadError::Timeout { .. } if kept => {
-                request.limit.saturating_sub(began.elapsed())
-            }
+            Said::Broken | Said::Late if kept => request.limit.saturating_sub(began.elapsed()),
             _ => Duration::ZERO,
         };
         if !limit.is_zero() {
@@ -239,10 +150,7 @@ impl Sources {
             error = match self.link().await?.leases(consistency, limit).await {
                 Ok(read) => return Ok(self.noted(read)),
                 // The message names the time of both tries.
-                Err(ReadError::Timeout { tried, .. }) => ReadError::Timeout {
-                    tried,
-                    after: request.limit,
-                },
+                Err(error) if error.said == Said::Late => Target::Leases.late(request.limit),
                 Err(error) => error,
             };
         }
@@ -261,42 +169,22 @@ impl Sources {
         }
     }
 
-    /// Asks `/version` about an error that leaves open whether the API server answers. Returns the
-    /// rest of the error's sentence.
-    pub(crate) async fn explain(
-        &mut self,
-        error: &EvidenceError,
-        limit: Duration,
-    ) -> Option<String> {
-        if !error.is_puzzling() {
-            return None;
-        }
-        match self.link().await.ok()?.version(limit).await {
-            Ok(version) => Some(format!(
-                "; the API server {version} answers /version, so it runs: look at its load and at \
-                 its etcd"
-            )),
-            Err(ReadError::Timeout { .. } | ReadError::Unreachable { .. }) => {
-                Some("; /version is not answered either".to_owned())
-            }
-            Err(error) => Some(format!("; /version fails as well ({})", error.reason())),
-        }
-    }
-
     /// Adds what is known here: a consistent list needs etcd too, and while the watch of the Secret
     /// is broken, newer credentials than the refused ones may be unknown.
-    fn comment(&self, error: ReadError, consistency: Consistency) -> EvidenceError {
-        let more = match (&error, consistency, self.secret.trouble()) {
-            (ReadError::Timeout { .. }, Consistency::Consistent, _) => {
-                ", and its etcd, which a consistent list needs".to_owned()
+    fn comment(&self, mut error: Unread, consistency: Consistency) -> Unread {
+        match (error.reason, consistency, self.secret.trouble()) {
+            ("Timeout", Consistency::Consistent, _) => {
+                error.message += ", and its etcd, which a consistent list needs";
             }
-            (ReadError::Unauthorized { .. }, _, Some(trouble)) => format!(
-                "; a newer one may not be known here: the watch of the Secret broke, and has told \
-                 nothing since ({trouble})"
-            ),
-            _ => String::new(),
-        };
-        EvidenceError::Shoot(error, more)
+            ("Unauthorized", _, Some(trouble)) => {
+                error.message += &format!(
+                    "; a newer one may not be known here: the watch of the Secret broke, and has told \
+                     nothing since ({trouble})"
+                );
+            }
+            _ => {}
+        }
+        error
     }
 
     /// Begins to read Nodes and Machines for a verdict that depends on them; the leases can be read
@@ -308,7 +196,7 @@ impl Sources {
     pub(crate) async fn facts(
         &mut self,
         request: Request,
-    ) -> Result<impl Future<Output = Result<NodeLists, EvidenceError>> + use<>, EvidenceError> {
+    ) -> Result<impl Future<Output = Result<NodeLists, Unread>> + use<>, Unread> {
         let (shoot, reader) = (self.link().await?, self.reader());
         let (consistency, patience) = (consistency(request.consistent), request.patience);
         Ok(reader.read(shoot, consistency, patience, request.urgent))
@@ -346,12 +234,12 @@ impl Sources {
 
     /// The connection by the present kubeconfig. Another kubeconfig changes only the connection:
     /// what was seen over the last one stays valid.
-    async fn link(&mut self) -> Result<Shoot, EvidenceError> {
+    async fn link(&mut self) -> Result<Shoot, Unread> {
         let kubeconfig = match self.secret.kubeconfig(&self.cluster).await {
             Ok(kubeconfig) => kubeconfig,
             Err(error) => {
                 self.link = None;
-                return Err(error.into());
+                return Err(error);
             }
         };
         let shoot = match self.link.take() {
@@ -362,10 +250,10 @@ impl Sources {
         Ok(shoot)
     }
 
-    fn connect(&self, kubeconfig: &[u8]) -> Result<Shoot, EvidenceError> {
+    fn connect(&self, kubeconfig: &[u8]) -> Result<Shoot, Unread> {
         let access = shoot::parse(kubeconfig)
-            .map_err(|error| SecretError::Kubeconfig(self.secret.within(&self.cluster), error))?;
-        Ok(Shoot::connect(&access, &self.shared.dial)?)
+            .map_err(|error| self.secret.unusable(&self.cluster, &error))?;
+        Shoot::connect(&access, &self.shared.dial)
     }
 }
 

@@ -12,7 +12,6 @@ use crate::{
     observer::state::STATES,
     prober::finding::verdict_reason,
     prober::{
-        evidence::EvidenceError,
         flow::What,
         machine::Confirmation,
         plan::{Aim, Step},
@@ -20,6 +19,7 @@ use crate::{
         watch::Conclusion,
     },
     runtime::metrics::{LEASES, ProbeMetrics, Registry, States},
+    shoot::Unread,
 };
 
 /// The target is one second; a write after the grace comes too late.
@@ -162,14 +162,14 @@ impl ProberMetrics {
     }
 
     /// Counts the result of a probe that took so long. One that is dropped has none.
-    pub(crate) fn probed(&self, outcome: &Result<Conclusion, EvidenceError>, took: Duration) {
+    pub(crate) fn probed(&self, outcome: &Result<Conclusion, Unread>, took: Duration) {
         let result = match outcome {
             Ok(conclusion) => {
                 count(&self.verdicts, verdict_labels(conclusion.verdict));
                 "success"
             }
             Err(error) => {
-                count(&self.evidence_failures, [("reason", error.reason())]);
+                count(&self.evidence_failures, [("reason", error.reason)]);
                 match error.throttled() {
                     Some(_) => "throttled",
                     None => "failure",

@@ -19,12 +19,13 @@ use tokio::{
 
 use crate::{
     gardener::Machine,
-    prober::evidence::EvidenceError,
     runtime::seed::{CallError, Seed},
-    shoot::{Consistency, Node, ReadError, Shoot},
+    shoot::{Consistency, Node, Said, Shoot, Unread},
     util::text::clean,
 };
 
+/// The reason where something that the seed has could not be read.
+pub(crate) const SEED_UNREADABLE: &str = "SeedUnreadable";
 /// The kind of a list of Machines.
 const MACHINE_LIST: &str = "MachineList";
 /// Limit on the quoted kind of another list, in characters.
@@ -72,7 +73,7 @@ impl ListPermits {
 /// The result of a read that no verdict waits for.
 pub(crate) enum Background {
     Read(NodeLists),
-    Failed(EvidenceError),
+    Failed(Unread),
     /// Other clusters hold all permits.
     NoPermit,
     /// The list of Nodes takes long, so it is read only for a verdict, under the limit for slow
@@ -97,7 +98,7 @@ impl Reader {
         consistency: Consistency,
         patience: Duration,
         urgent: bool,
-    ) -> Result<NodeLists, EvidenceError> {
+    ) -> Result<NodeLists, Unread> {
         let seed = match urgent {
             true => &self.permits.seed.acting(),
             false => &self.permits.seed,
@@ -139,13 +140,13 @@ impl Reader {
         &self,
         shoot: &Shoot,
         consistency: Consistency,
-    ) -> Result<NodeLists, EvidenceError> {
+    ) -> Result<NodeLists, Unread> {
         let (began, machines) = self.machines(&self.permits.seed, consistency).await?;
         let _permit = self.permits.node_lists.acquire().await;
         let nodes = shoot.nodes(consistency, SLOW).await;
-        match nodes {
+        match &nodes {
             Ok(_) => self.slow.store(false, Ordering::Relaxed),
-            Err(ReadError::Timeout { .. }) => self.slow.store(true, Ordering::Relaxed),
+            Err(error) if error.said == Said::Late => self.slow.store(true, Ordering::Relaxed),
             Err(_) => {}
         }
         Ok(NodeLists {
@@ -163,25 +164,29 @@ impl Reader {
         shoot: &Shoot,
         consistency: Consistency,
         patience: Duration,
-    ) -> Result<Vec<Node>, EvidenceError> {
+    ) -> Result<Vec<Node>, Unread> {
         let (permits, limit) = if self.slow.load(Ordering::Relaxed) {
             (&self.permits.slow_node_lists, patience)
         } else {
             (&self.permits.node_lists, patience.min(SLOW))
         };
-        let _permit = timeout(patience, permits.acquire())
-            .await
-            .map_err(|_| EvidenceError::NoPermit(patience))?;
+        let _permit = timeout(patience, permits.acquire()).await.map_err(|_| {
+            let message = format!(
+                "so many clusters are reading lists of Nodes that its turn did not come within \
+                     {patience:?}; it is tried again"
+            );
+            Unread::new("Crowded", message)
+        })?;
         let began = Instant::now();
         let nodes = shoot.nodes(consistency, limit).await;
         let slow = match &nodes {
             Ok(_) => began.elapsed() > SLOW,
-            Err(ReadError::Timeout { .. }) => true,
+            Err(error) if error.said == Said::Late => true,
             // Any other late failure has kept others waiting as well; an early one says nothing.
             Err(_) => self.slow.load(Ordering::Relaxed) || began.elapsed() > SLOW / 2,
         };
         self.slow.store(slow, Ordering::Relaxed);
-        Ok(nodes?)
+        nodes
     }
 
     /// Lists the Machines when it is our turn; also returns when that was.
@@ -189,10 +194,14 @@ impl Reader {
         &self,
         seed: &Seed,
         consistency: Consistency,
-    ) -> Result<(Instant, Option<Vec<Machine>>), EvidenceError> {
+    ) -> Result<(Instant, Option<Vec<Machine>>), Unread> {
         seed.turn().await;
         let began = Instant::now();
-        let error = |message| EvidenceError::Machines(self.cluster.clone(), message);
+        let error = |problem: String| {
+            let place = format!("the Machines in namespace {}", self.cluster);
+            let message = format!("{place} could not be read from the seed: {problem}");
+            Unread::new(SEED_UNREADABLE, message)
+        };
         let params = match consistency {
             Consistency::Cached => ListParams::default().match_any(),
             Consistency::Consistent => ListParams::default(),

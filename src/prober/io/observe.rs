@@ -16,13 +16,14 @@ use crate::{
     cluster::Settings,
     observer::{View, look::Looks, observation::Observation},
     prober::{
-        evidence::{Evidence, EvidenceError, Sources},
+        evidence::{Evidence, Sources},
         metrics::ProberMetrics,
         proof::Proof,
         verdict::{Doubt, Returning, Verdict},
         watch::{Conclusion, Watch},
     },
     runtime::metrics::InFlight,
+    shoot::Unread,
     util::{
         mono_time::{MonoTime, Origin},
         now::{Now, wall},
@@ -77,8 +78,6 @@ struct FactReads {
 /// The contact with the API server, by the lists of leases and of Nodes.
 #[derive(Default)]
 struct Contact {
-    /// The reason of the first of the failures in a row, and what could be found out about it.
-    failure: Option<(&'static str, Option<String>)>,
     /// Whether the last list of leases came, or why it did not.
     reached: Option<Result<(), String>>,
     /// Whether a list of leases has come.
@@ -86,7 +85,7 @@ struct Contact {
     /// When the connection was given up because it showed no writes.
     redialled: Option<Instant>,
     /// Why Nodes and Machines could not be read, if that is the last that is known of them.
-    unread_facts: Option<EvidenceError>,
+    unread_facts: Option<Unread>,
 }
 
 /// The result of a round.
@@ -96,7 +95,7 @@ pub(crate) enum Outcome {
     Early,
     Judged(Conclusion),
     /// There is no evidence; and whether the API server answered, or `None` if it could not be asked.
-    Unread(EvidenceError, Option<bool>),
+    Unread(Unread, Option<bool>),
 }
 
 impl Observer {

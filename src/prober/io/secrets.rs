@@ -26,48 +26,17 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::slim::{KEY, Secret};
 use crate::{
+    prober::node_lists::SEED_UNREADABLE,
     runtime::{
         seed::{is_for_lack_of_rights, told, with_causes},
         watches::{Cause, LARGE_OBJECTS_PER_PAGE, WATCH_SECONDS, is_partial, renewed},
     },
-    shoot::KubeconfigError,
+    shoot::{KubeconfigError, Unread},
 };
 
 mod slim;
 #[cfg(test)]
 mod tests;
-
-/// Why there is no kubeconfig. Each variant has `namespace/name` of the Secret; each message says
-/// what to do.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SecretError {
-    /// The Secret does not exist.
-    #[error(
-        "the Secret {0} does not exist; create it, or correct kubeConfigSecretName in the policy"
-    )]
-    Missing(String),
-    /// The Secret has no kubeconfig.
-    #[error("the Secret {0} has no key {KEY:?}; put the kubeconfig there")]
-    KeyMissing(String),
-    /// The kubeconfig cannot be used.
-    #[error("the kubeconfig in the Secret {0} cannot be used: {1}")]
-    Kubeconfig(String, KubeconfigError),
-    /// The list on the seed failed.
-    #[error("the Secret {0} could not be read from the seed: {1}")]
-    Unread(String, Arc<str>),
-}
-
-impl SecretError {
-    /// The reason, for conditions and events.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::Missing(_) => "SecretMissing",
-            Self::KeyMissing(_) => "SecretKeyMissing",
-            Self::Kubeconfig(_, error) => error.reason(),
-            Self::Unread(..) => "SeedUnreadable",
-        }
-    }
-}
 
 /// The watches, one for each name that is in use. Clones share them.
 #[derive(Clone)]
@@ -129,9 +98,11 @@ impl Named {
         &self.name
     }
 
-    /// The Secret of this namespace, as messages name it.
-    pub(crate) fn within(&self, namespace: &str) -> String {
-        format!("{namespace}/{}", self.name)
+    /// Says that the kubeconfig in the Secret of this namespace cannot be used.
+    pub(crate) fn unusable(&self, namespace: &str, error: &KubeconfigError) -> Unread {
+        let secret = format!("{namespace}/{}", self.name);
+        let message = format!("the kubeconfig in the Secret {secret} cannot be used: {error}");
+        Unread::new(error.reason(), message)
     }
 
     /// Returns the kubeconfig in the Secret of this namespace. Waits for the first list.
@@ -139,27 +110,35 @@ impl Named {
     /// # Errors
     ///
     /// If the list fails, or there is no usable kubeconfig.
-    pub async fn kubeconfig(&self, namespace: &Arc<str>) -> Result<Arc<[u8]>, SecretError> {
-        let secret = self.within(namespace);
+    pub async fn kubeconfig(&self, namespace: &Arc<str>) -> Result<Arc<[u8]>, Unread> {
+        let unread = |reason, problem: &str| {
+            let message = format!("the Secret {namespace}/{} {problem}", self.name);
+            Err(Unread::new(reason, message))
+        };
         let mut trouble = self.trouble.clone();
         tokio::select! {
             biased;
             _ = self.secrets.wait_until_ready() => {}
             // Fails only if the watch has ended, which happens only when this value is dropped.
             Ok(trouble) = trouble.wait_for(Option::is_some) => {
-                return Err(SecretError::Unread(secret, trouble.clone().unwrap_or_default()));
+                let why = trouble.clone().unwrap_or_default();
+                return unread(SEED_UNREADABLE, &format!("could not be read from the seed: {why}"));
             }
         }
         let key = ObjectRef::new(&self.name).within(namespace);
         let found = self.secrets.get(&key);
         // A store also returns an object without a namespace, which would count for all clusters.
         let Some(found) = found.filter(|it| it.namespace().as_deref() == Some(namespace)) else {
-            return Err(SecretError::Missing(secret));
+            let remedy = "does not exist; create it, or correct kubeConfigSecretName in the policy";
+            return unread("SecretMissing", remedy);
         };
         match &found.kubeconfig {
             Some(Ok(kubeconfig)) => Ok(kubeconfig.clone()),
-            Some(Err(error)) => Err(SecretError::Kubeconfig(secret, error.clone())),
-            None => Err(SecretError::KeyMissing(secret)),
+            Some(Err(error)) => Err(self.unusable(namespace, error)),
+            None => unread(
+                "SecretKeyMissing",
+                &format!("has no key {KEY:?}; put the kubeconfig there"),
+            ),
         }
     }
 

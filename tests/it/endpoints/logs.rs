@@ -158,7 +158,6 @@ fn no_secret_is_logged() {
         world.reason("a", "Healthy").await;
         for failure in Failure::ALL {
             world.shoot("a").fail(Read::Cached, failure);
-            world.shoot("a").fail(Read::Version, failure);
             world.clock.pass(Duration::from_secs(15)).await;
         }
         world.shoot("a").heal();

@@ -396,7 +396,7 @@ fn seen(state: ClusterState) -> ClusterReport {
 fn unreachable() -> ClusterReport {
     ClusterReport {
         finding: Finding::Unread {
-            reason: "ConnectionRefused",
+            reason: "Unreachable",
             message: "nobody answers".to_owned(),
         },
         ..seen(ClusterState::Degraded)

@@ -118,7 +118,7 @@ async fn away_and_back(limit: i32, states: [&str; 5]) {
     let world = observed(json!({"backoffLimit": limit})).await;
     state(&world, "a", "ONLINE").await;
     let shoot = world.shoot("a");
-    for read in [Read::Cached, Read::Ready, Read::Nodes, Read::Version] {
+    for read in [Read::Cached, Read::Ready, Read::Nodes] {
         shoot.fail(read, Failure::Refused);
     }
     let mut seen = shoot.count(Read::Cached);
@@ -137,7 +137,7 @@ async fn away_and_back(limit: i32, states: [&str; 5]) {
     says(&status, "it is not reached: ");
     assert_eq!(status["nodes"], "4/4", "as last seen");
     // Its nodes are not to be had at first.
-    for read in [Read::Cached, Read::Ready, Read::Version] {
+    for read in [Read::Cached, Read::Ready] {
         shoot.mend(read);
     }
     shoot.fail(Read::Nodes, Failure::Status(503));

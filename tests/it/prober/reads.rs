@@ -13,13 +13,12 @@ const STEP: Duration = Duration::from_millis(250);
 /// The reason that a failed read of a shoot is given.
 fn reason(failure: Failure) -> &'static str {
     match failure {
-        Failure::Refused | Failure::Reset | Failure::Truncated => "ConnectionClosed",
+        Failure::Refused | Failure::Reset | Failure::Truncated => "Unreachable",
         Failure::Hang => "Timeout",
         Failure::Status(401) => "Unauthorized",
         Failure::Status(403) => "Forbidden",
-        Failure::Status(404) | Failure::Unserved => "NotFound",
         Failure::Status(429) | Failure::RetryAfter(_) => "TooManyRequests",
-        Failure::Status(_) => "ServerError",
+        Failure::Status(_) | Failure::Unserved => "ServerError",
         Failure::Html | Failure::WrongKind => "Unreadable",
     }
 }

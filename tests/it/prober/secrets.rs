@@ -81,8 +81,8 @@ async fn what_is_wrong_with_a_kubeconfig_is_said_until_it_is_mended() {
         (plugin.to_string().as_bytes(), "KubeconfigRefused", "exec"),
         (
             refused.to_string().as_bytes(),
-            "ConnectionRefused",
-            "the port in the kubeconfig",
+            "Unreachable",
+            "check that the API server runs",
         ),
     ] {
         world.reason("a", "Healthy").await;

@@ -28,8 +28,6 @@ pub enum Read {
     Consistent,
     /// Nodes.
     Nodes,
-    /// The version.
-    Version,
     /// Whether it is ready.
     Ready,
     /// The API v1beta1 of the group metrics.k8s.io.
@@ -198,7 +196,6 @@ impl State {
                 (read, self.leases(now))
             }
             ("/api/v1/nodes", _) => (Read::Nodes, self.nodes(now)),
-            ("/version", _) => (Read::Version, json!({"gitVersion": "v1.33.1"})),
             ("/readyz", _) => (Read::Ready, Value::Null),
             ("/apis/metrics.k8s.io/v1beta1", _) => (Read::Api, json!({"kind": "APIResourceList"})),
             _ => return Reply::status(404, "NotFound", "not scripted"),
@@ -218,7 +215,7 @@ impl State {
             .unwrap();
         let good = match read {
             Read::Ready => Reply::body(200, "text/plain", "ok"),
-            Read::Version | Read::Api => Reply::json(200, &good),
+            Read::Api => Reply::json(200, &good),
             _ => Reply::list(&good),
         };
         let good = match self.slow.get(&read) {

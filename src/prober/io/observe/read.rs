@@ -1,6 +1,6 @@
 //! One read: leases, the facts that they need, and what follows from both.
 
-use std::{panic::resume_unwind, sync::Arc, time::Duration};
+use std::{panic::resume_unwind, sync::Arc};
 
 use tokio::time::{Instant, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
@@ -10,23 +10,17 @@ use crate::{
     observer::{NodeCounts, observation::Found},
     prober::{
         candidates::Roster,
-        evidence::EvidenceError,
         heartbeat::{LeaseNames, LeaseSnapshot},
-        node_lists::NodeLists,
-        schedule::Occasion,
-        watch::{Conclusion, Request, Taken},
+        node_lists::{NodeLists, SEED_UNREADABLE},
+        watch::{Conclusion, Taken},
     },
-    shoot::{Consistency, LeaseRead},
-    util::mono_time::{MonoTime, Origin},
+    shoot::{Consistency, LeaseRead, Unread},
+    util::mono_time::Origin,
 };
-
-/// For `/version`: no longer than the pause after a failed read, so that it delays no read of a
-/// proof.
-const VERSION_LIMIT: Duration = Duration::from_secs(1);
 
 /// What has become of facts that were waited for.
 enum Waited {
-    Ended(Result<NodeLists, EvidenceError>),
+    Ended(Result<NodeLists, Unread>),
     /// The leases show that they are not needed any more.
     NotNeeded,
     /// They are read at leisure, and the leases show that a proof waits for them.
@@ -34,7 +28,7 @@ enum Waited {
 }
 
 impl Observer {
-    pub(super) async fn read_and_conclude(&mut self) -> Result<Conclusion, EvidenceError> {
+    pub(super) async fn read_and_conclude(&mut self) -> Result<Conclusion, Unread> {
         if self.leases().await? == Taken::NeedsFacts {
             if self.watch.facts.are_put_off(self.now())
                 && let Some(error) = self.contact.unread_facts.clone()
@@ -48,11 +42,15 @@ impl Observer {
             }
         }
         // There is always a list to conclude from, since a consistent one is always taken in.
-        self.watch.conclude().ok_or(EvidenceError::NoLeases)
+        self.watch.conclude().ok_or_else(|| {
+            let message =
+                "the API server answers with lists of leases that are older than ones seen before";
+            Unread::new("LeasesOutdated", message.to_owned())
+        })
     }
 
     /// Reads the leases as the watch asks, and again if the answer is older than one before.
-    async fn leases(&mut self) -> Result<Taken, EvidenceError> {
+    async fn leases(&mut self) -> Result<Taken, Unread> {
         match self.list(false).await? {
             Taken::ReadAgain => self.list(true).await,
             taken => Ok(taken),
@@ -60,20 +58,17 @@ impl Observer {
     }
 
     /// Lists the leases once: consistently if the watch asks for it, or if told so.
-    async fn list(&mut self, consistent: bool) -> Result<Taken, EvidenceError> {
+    async fn list(&mut self, consistent: bool) -> Result<Taken, Unread> {
         let started = self.now();
         let mut request = self.watch.request();
         request.consistent |= consistent;
-        let mut error = match self.sources.leases(request).await {
+        let error = match self.sources.leases(request).await {
             Ok(read) => {
                 self.contact.reached = Some(Ok(()));
                 self.contact.answered = true;
                 let taken = self.watch.observe(&snapshot(self.origin, &read));
                 let finished = self.origin.moment(read.finished);
                 self.watch.spent(read.bytes, finished);
-                if taken != Taken::ReadAgain {
-                    self.contact.failure = None;
-                }
                 return Ok(taken);
             }
             Err(error) => error,
@@ -83,33 +78,11 @@ impl Observer {
             Some(wait) => self.watch.throttled(started, finished, wait),
             None => self.watch.failed(started, finished),
         }
-        self.explain(&mut error, request, finished).await;
         self.contact.reached = Some(Err(error.to_string()));
         Err(error)
     }
 
-    /// Finds out more about the first failure in a row. Further failures for the same reason reuse
-    /// it.
-    async fn explain(&mut self, error: &mut EvidenceError, request: Request, failed: MonoTime) {
-        if self.contact.failure.is_none() {
-            let (at, occasion) = self.watch.next(failed, 0.0);
-            // Only a read that is due by the interval alone may be late by a second.
-            let at_leisure = occasion == Occasion::Interval || at.since(failed) >= VERSION_LIMIT;
-            let found = if at_leisure && !request.insist {
-                self.sources.explain(error, VERSION_LIMIT).await
-            } else {
-                None
-            };
-            self.contact.failure = Some((error.reason(), found));
-        }
-        if let Some((reason, Some(found))) = &self.contact.failure
-            && *reason == error.reason()
-        {
-            error.add(found);
-        }
-    }
-
-    async fn facts(&mut self) -> Result<(), EvidenceError> {
+    async fn facts(&mut self) -> Result<(), Unread> {
         loop {
             let leases = self.watch.leases().names().clone();
             let mut request = self.watch.request();
@@ -135,9 +108,9 @@ impl Observer {
     /// Waits for facts. The leases are read meanwhile when they are due, since a proof allows no gap.
     async fn beside_leases(
         &mut self,
-        facts: impl Future<Output = Result<NodeLists, EvidenceError>> + Send + 'static,
+        facts: impl Future<Output = Result<NodeLists, Unread>> + Send + 'static,
         urgent: bool,
-    ) -> Result<Waited, EvidenceError> {
+    ) -> Result<Waited, Unread> {
         let mut facts = AbortOnDropHandle::new(tokio::spawn(facts));
         loop {
             let (due, _) = self.watch.next(self.now(), fastrand::f64());
@@ -180,10 +153,11 @@ impl Observer {
 
     /// Puts facts off that could not be read. Nodes that cannot be read for a verdict are not tried again
     /// for the state.
-    pub(super) fn not_learnt(&mut self, error: &EvidenceError) {
+    pub(super) fn not_learnt(&mut self, error: &Unread) {
         self.watch.facts_failed(self.now(), error.throttled());
         self.contact.unread_facts = Some(error.clone());
-        if let EvidenceError::Shoot(..) | EvidenceError::NoPermit(_) = error {
+        // Machines that could not be read say nothing of the nodes' state.
+        if error.reason != SEED_UNREADABLE {
             self.found(Found::Nodes(Err(error.to_string())));
         }
     }

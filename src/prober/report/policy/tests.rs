@@ -40,7 +40,7 @@ fn doubtful() -> ClusterReport {
 
 fn unread() -> ClusterReport {
     report(Finding::Unread {
-        reason: "ConnectionRefused",
+        reason: "Unreachable",
         message: String::new(),
     })
 }

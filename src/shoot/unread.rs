@@ -1,0 +1,285 @@
+//! Why something told nothing that was to be read, and what to do about it.
+//!
+//! Whatever comes from the other side is bounded and made printable before it enters a message,
+//! so that a message fits a condition and can forge no log line. None carries a secret.
+
+use std::{error::Error, fmt, io, time::Duration};
+
+use http::StatusCode;
+
+use super::list::MAX_ITEMS;
+use crate::util::text::{clean, clean_bytes};
+
+/// A server that asks for more patience than this is asked again all the same: a shoot must not
+/// be able to switch its own protection off.
+pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
+
+/// A server that asks for less is not asked sooner: it is overloaded.
+pub const MIN_RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Room for the text of a cause or of a server, in characters.
+const MAX_TEXT: usize = 120;
+
+/// Why a read told nothing. None of these is evidence about the nodes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Unread {
+    /// The reason for a condition, in CamelCase.
+    pub reason: &'static str,
+    /// What was to be read, why it was not, and what to do.
+    pub message: String,
+    /// How the other side behaved.
+    pub said: Said,
+}
+
+/// How a server behaved that told nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// No whole answer came in time.
+    Late,
+    /// There was no connection, or one that broke.
+    Broken,
+    /// 429, and for how long it asks to wait, within [`MIN_RETRY_AFTER`] and [`MAX_RETRY_AFTER`]; `None` if it does
+    /// not say, or not in seconds.
+    Throttled(Option<Duration>),
+    /// It refuses these credentials.
+    Refused,
+    /// It failed by its own word.
+    Failed,
+    /// Something else; or it was not even asked.
+    Other,
+}
+
+impl Unread {
+    /// For this reason, which has nothing to do with how a server behaves.
+    pub fn new(reason: &'static str, message: String) -> Self {
+        Self {
+            reason,
+            message,
+            said: Said::Other,
+        }
+    }
+
+    /// The pause that the server asked for: `Some(None)` if it named no length.
+    pub fn throttled(&self) -> Option<Option<Duration>> {
+        match self.said {
+            Said::Throttled(wait) => Some(wait),
+            _ => None,
+        }
+    }
+
+    /// Whether the server did not answer, or not as one that is up does.
+    pub fn is_silence(&self) -> bool {
+        matches!(self.said, Said::Late | Said::Broken | Said::Failed)
+    }
+}
+
+/// What is read from an API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// The leases in `kube-node-lease`.
+    Leases,
+    /// All nodes.
+    Nodes,
+    /// Whether the server is ready.
+    Readiness,
+    /// What an API has.
+    Api,
+}
+
+impl Target {
+    /// No whole answer came within this time.
+    pub fn late(self, after: Duration) -> Unread {
+        let problem = format!(
+            "no whole answer within {} ms; check the network to the API server and its load",
+            after.as_millis()
+        );
+        self.unread("Timeout", Said::Late, &problem)
+    }
+
+    /// There was no connection, or one that broke, for this reason.
+    pub(super) fn unreachable(self, error: &(dyn Error + 'static)) -> Unread {
+        let (mut reason, mut cause) = ("Unreachable", String::new());
+        let mut next = Some(error);
+        while let Some(error) = next {
+            cause = error.to_string();
+            let io = error.downcast_ref::<io::Error>();
+            if cause == "dns error" {
+                // It explains all that follows.
+                reason = "NameNotResolved";
+            } else if reason == "Unreachable"
+                && io.is_some_and(|it| it.kind() == io::ErrorKind::InvalidData)
+            {
+                // As which rustls reports all that it refuses.
+                reason = "TlsFailed";
+            }
+            next = match io.and_then(io::Error::get_ref) {
+                // An io::Error that wraps another error does not name it as its source.
+                Some(inner) => Some(inner as &(dyn Error + 'static)),
+                None => error.source(),
+            };
+        }
+        let remedy = match reason {
+            "NameNotResolved" => "check the host name in the kubeconfig and the seed's DNS",
+            "TlsFailed" => tls_remedy(&cause),
+            _ => "check that the API server runs, and the network to it",
+        };
+        let problem = format!("{}; {remedy}", clean(&cause, MAX_TEXT));
+        self.unread(reason, Said::Broken, &problem)
+    }
+
+    /// An answer with this status, which is no success, and with this message.
+    pub(super) fn refused(self, code: StatusCode, wait: Option<Duration>, message: &str) -> Unread {
+        match code {
+            StatusCode::UNAUTHORIZED => self.unread(
+                "Unauthorized",
+                Said::Refused,
+                "the API server does not accept the credentials (401); renew the kubeconfig in the \
+                 Secret",
+            ),
+            StatusCode::FORBIDDEN => Unread {
+                reason: "Forbidden",
+                message: format!(
+                    "the user of the kubeconfig may not {} (403); grant it this right in the shoot, \
+                     as manifests/shoot does",
+                    self.right()
+                ),
+                said: Said::Refused,
+            },
+            StatusCode::TOO_MANY_REQUESTS => {
+                let asks = wait.map(|wait| format!(", it asks to wait {wait:?}"));
+                let problem = format!(
+                    "the API server is overloaded (429){}; it is asked again later",
+                    asks.unwrap_or_default()
+                );
+                self.unread("TooManyRequests", Said::Throttled(wait), &problem)
+            }
+            code => {
+                let message = clean(message, MAX_TEXT);
+                let message = match message.is_empty() {
+                    true => "no explanation",
+                    false => &message,
+                };
+                let problem = format!(
+                    "the API server answers {} ({message}); look at its log",
+                    code.as_u16()
+                );
+                self.unread("ServerError", Said::Failed, &problem)
+            }
+        }
+    }
+
+    /// A success whose body is not what was asked for, and begins so.
+    pub(super) fn unreadable(
+        self,
+        problem: &dyn fmt::Display,
+        content_type: &str,
+        start: &[u8],
+    ) -> Unread {
+        let problem = format!(
+            "{} came, with content type '{}' and the start '{}'; check that the kubeconfig's server is \
+             no proxy or login page",
+            clean(&problem.to_string(), 70),
+            clean(content_type, 30),
+            clean_bytes(start, 40)
+        );
+        self.unread("Unreadable", Said::Other, &problem)
+    }
+
+    /// An answer of more bytes than this, beyond all reason.
+    pub(super) fn too_large(self, limit: usize) -> Unread {
+        let problem = format!(
+            "the answer is larger than {limit} bytes; check what answers there, and delete what was \
+             made there to no purpose"
+        );
+        self.unread("TooLarge", Said::Other, &problem)
+    }
+
+    /// More objects than any cluster can have.
+    pub(super) fn too_many(self) -> Unread {
+        let problem = format!(
+            "the answer has more than {MAX_ITEMS} items, and Kubernetes takes 5000 nodes; check what \
+             answers there, and delete what was made there to no purpose"
+        );
+        self.unread("TooLarge", Said::Other, &problem)
+    }
+
+    fn unread(self, reason: &'static str, said: Said, problem: &str) -> Unread {
+        let tried = match self {
+            Self::Leases => "list the leases in kube-node-lease",
+            Self::Nodes => "list the nodes",
+            Self::Readiness => "get /readyz",
+            Self::Api => "ask for the API",
+        };
+        Unread {
+            reason,
+            message: format!("cannot {tried}: {problem}"),
+            said,
+        }
+    }
+
+    fn right(self) -> &'static str {
+        match self {
+            Self::Leases => "list leases.coordination.k8s.io in namespace kube-node-lease",
+            Self::Nodes => "list nodes",
+            Self::Readiness => "get /readyz",
+            Self::Api => "get /apis/*",
+        }
+    }
+}
+
+/// What to do about certificates that rustls refuses, some of which Go takes.
+fn tls_remedy(cause: &str) -> &'static str {
+    let remedies = [
+        (
+            "UnknownIssuer",
+            "put into certificate-authority-data who signed the API server's certificate, not that \
+             certificate itself",
+        ),
+        (
+            "CaUsedAsEndEntity",
+            "give the API server a certificate that is not one of an authority (CA:TRUE)",
+        ),
+        (
+            "UnsupportedSignatureAlgorithm",
+            "have the certificates use RSA, P-256 or P-384: others, such as P-521, are not \
+             understood",
+        ),
+        // No common algorithm: a server whose only key is of another kind has none to show.
+        (
+            "HandshakeFailure",
+            "give the API server a key of RSA, P-256 or P-384, and TLS of at least 1.2",
+        ),
+    ];
+    let known = remedies.iter().find(|(it, _)| cause.contains(it));
+    known.map_or(
+        "check certificate-authority-data and the API server's certificate",
+        |(_, remedy)| remedy,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn messages_are_short_and_printable(text in "(?s)[\"\\\\].{0,400}", after: Duration, code in 300_u16..600) {
+            let tried = Target::Leases;
+            let code = StatusCode::from_u16(code).unwrap();
+            for unread in [
+                tried.late(after),
+                tried.unreachable(&io::Error::other(text.clone())),
+                tried.refused(code, Some(MAX_RETRY_AFTER), &text),
+                tried.unreadable(&text, &text, text.as_bytes()),
+                tried.too_large(usize::MAX),
+                tried.too_many(),
+            ] {
+                prop_assert!(unread.message.chars().count() <= 300, "{unread}");
+                prop_assert!(!unread.message.chars().any(char::is_control), "{unread:?}");
+            }
+        }
+    }
+}
