@@ -93,7 +93,7 @@ struct Contact {
 pub(crate) enum Outcome {
     /// No read was due yet: it was woken, or there is news of the cluster's state.
     Early,
-    Judged(Conclusion),
+    Judged(Box<Conclusion>),
     /// There is no evidence; and whether the API server answered, or `None` if it could not be asked.
     Unread(Unread, Option<bool>),
 }
@@ -291,7 +291,7 @@ impl Observer {
             self.looks.stop();
         }
         match read {
-            Ok(conclusion) => Outcome::Judged(conclusion),
+            Ok(conclusion) => Outcome::Judged(Box::new(conclusion)),
             Err(error) => {
                 let answered = match reached {
                     Some(Ok(())) => Some(true),
