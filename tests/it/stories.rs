@@ -167,11 +167,18 @@ fn what_cannot_be_read_is_known_by_its_watch() {
 
 #[test]
 fn an_api_server_that_was_away_is_no_outage() {
-    for how in [Death::Refuses, Death::AnswersNothing] {
+    // Whenever it is back between two reads; its kubelets reach it four seconds later, each at its next turn.
+    for second in 0..6 {
+        let how = [Death::Refuses, Death::AnswersNothing][second % 2];
         tell(5, async |world, _| {
             world.shoot(0).die(how);
-            world.pass(MINUTE).await;
+            world.shoot(0).cut(5);
+            world
+                .pass(MINUTE + Duration::from_secs(second as u64))
+                .await;
             world.shoot(0).revive();
+            world.pass(LEASE / 10).await;
+            world.shoot(0).restore();
             world.pass(2 * MINUTE).await;
             let calls = world.seed.calls();
             let written: Vec<_> = calls.iter().filter(|it| is_write(&it.call)).collect();

@@ -255,14 +255,14 @@ fn findings() {
     Protecting True Outage: 1 clusters are protected: shoot-2
     Degraded True ProtectedTooLong: 1 clusters have been protected for too long: shoot-2; dependents of 1 clusters could not be scaled: shoot-1 (ScalingForbidden); 1 of 3 clusters cannot be judged: shoot-0 (NoWrites)
 
-    Ready False NothingJudged: none of 2 clusters can be judged: shoot-0 (ConnectionRefused), shoot-1 (NoWrites)
-    Degraded True Undetermined: 2 of 2 clusters cannot be judged: shoot-0 (ConnectionRefused), shoot-1 (NoWrites)
+    Ready False NothingJudged: none of 2 clusters can be judged: shoot-0 (Unreachable), shoot-1 (NoWrites)
+    Degraded True Undetermined: 2 of 2 clusters cannot be judged: shoot-0 (Unreachable), shoot-1 (NoWrites)
 
     Ready False Reconciling: 1 of 2 clusters have not been judged yet
     Reconciling True FirstProbes: 1 of 2 clusters have not been judged yet
 
-    Ready False NothingJudged: none of 1 clusters can be judged: shoot-0 (ConnectionRefused)
-    Degraded True RightsMissing: the operator lacks rights that the policy calls for, grant them to its ServiceAccount as manifests/prober/rbac.yaml, and in manifests/examples other-dependents and exec-checks, do: patch a; 1 of 1 clusters cannot be judged: shoot-0 (ConnectionRefused)
+    Ready False NothingJudged: none of 1 clusters can be judged: shoot-0 (Unreachable)
+    Degraded True RightsMissing: the operator lacks rights that the policy calls for, grant them to its ServiceAccount as manifests/prober/rbac.yaml, and in manifests/examples other-dependents and exec-checks, do: patch a; 1 of 1 clusters cannot be judged: shoot-0 (Unreachable)
 
     Ready True Probing: 1 of 1 clusters that are to be probed are judged
     Degraded True NeededByProbe: the probe needs etcd-main
