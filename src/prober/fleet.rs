@@ -27,12 +27,7 @@ use crate::{
     checks::Runner,
     cluster::Changed,
     observer::look::Means,
-    runtime::{
-        health::Health,
-        seed::Seed,
-        timer::until,
-        watches::{WatchState, events},
-    },
+    runtime::{health::Health, seed::Seed, timer::until, watch::WatchState},
     shoot::Dial,
 };
 
@@ -143,7 +138,7 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
 /// Passes the ClusterHealths that others delete on to their writer.
 async fn watch_cluster_healths(seed: Seed, reporter: Reporter, state: WatchState) {
     let api: Api<PartialObjectMeta<ClusterHealth>> = Api::all(seed.client().clone());
-    let mut events = events(watcher(api, watcher::Config::default()), state);
+    let mut events = state.follow(watcher(api, watcher::Config::default()));
     while let Some(event) = events.next().await {
         reporter.cluster_health(event);
     }

@@ -41,7 +41,7 @@ impl Instruments {
             common,
         };
         instruments.prober.register(registry);
-        drop(instruments.common.watches.restarts("Secrets"));
+        drop(instruments.common.watches.one_of("Secrets", String::new()));
         instruments.checks.register(registry);
         instruments.health.register(registry);
         instruments.standby.register(

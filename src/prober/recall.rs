@@ -3,11 +3,11 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use futures::{Stream, StreamExt, future::join_all};
+use futures::{StreamExt as _, future::join_all};
 use kube::{
-    Api, ResourceExt as _,
+    Api, Resource, ResourceExt as _,
     api::{DynamicObject, ListParams},
-    runtime::watcher,
+    runtime::watcher::{Event, watcher},
 };
 use tokio::time::sleep;
 
@@ -17,7 +17,7 @@ use crate::{
     runtime::{
         salvage,
         seed::Seed,
-        watches::{WatchState, events},
+        watch::{WatchState, watch_config},
     },
 };
 
@@ -36,11 +36,9 @@ pub(super) struct Known {
 /// Lists the statuses, however long it takes. A status that cannot be read does not prevent the
 /// start: the marks on the dependents show what is owed.
 pub(super) async fn known(seed: &Seed, policies: &WatchState, healths: &WatchState) -> Known {
-    let stream = watcher(seed.objects::<ClusterHealth>(), watcher::Config::default());
-    let clusters = listed(stream, healths).await;
+    let clusters = listed::<ClusterHealth>(seed, healths).await;
     // The spec of a policy may be invalid, but its status is what this operator has written.
-    let stream = watcher(seed.objects::<ProbePolicy>(), watcher::Config::default());
-    let policies = listed(stream, policies).await;
+    let policies = listed::<ProbePolicy>(seed, policies).await;
     let marked = marked(&seed.acting(), &policies).await;
     let policies = policies.into_iter().filter_map(|policy| {
         let (status, _) = salvage::readable(policy.data.get("status")?)?;
@@ -108,16 +106,16 @@ fn health(object: DynamicObject) -> ClusterHealth {
 }
 
 /// All objects of a kind, once.
-async fn listed<K: Send + 'static>(
-    stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
+async fn listed<K: Resource<DynamicType = ()>>(
+    seed: &Seed,
     state: &WatchState,
-) -> Vec<K> {
+) -> Vec<DynamicObject> {
     let mut listed = Vec::new();
-    let mut events = events(stream, state.clone());
+    let mut events = state.follow(watcher(seed.objects::<K>(), watch_config()));
     while let Some(event) = events.next().await {
         match event {
-            watcher::Event::Init => listed.clear(),
-            watcher::Event::InitApply(object) => listed.push(object),
+            Event::Init => listed.clear(),
+            Event::InitApply(object) => listed.push(object),
             _ => break,
         }
     }

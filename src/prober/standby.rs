@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     cluster::{Assignment, Settings},
-    runtime::{health::Health, metrics::States, seed::Seed, watches::WatchState},
+    runtime::{health::Health, metrics::States, seed::Seed, watch::WatchState},
     shoot::Dial,
     util::mono_time::Origin,
 };
@@ -72,10 +72,9 @@ impl Observed {
         instruments: &Instruments,
     ) -> Self {
         let common = &instruments.common;
-        let secrets = common.watches.restarts("Secrets");
         Self {
             selection: Selection::watch(seed.client(), dry_run, &common.watches),
-            evidence: Evidence::new(seed, dial, secrets),
+            evidence: Evidence::new(seed, dial, &common.watches),
             origin: Origin::new(Instant::now().into_std()),
             health: common.health.clone(),
             readings: BTreeMap::new(),

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use super::{
     health::Health,
     metrics::{Registry, RequestMetrics},
-    watches::Watches,
+    watch::Watches,
 };
 
 /// Metrics and health that every component has. Clones share them.

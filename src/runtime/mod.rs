@@ -12,5 +12,5 @@ pub mod seed;
 pub mod shutdown;
 pub mod telemetry;
 pub(crate) mod timer;
-pub mod watches;
+pub mod watch;
 pub mod wire;

@@ -18,9 +18,15 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures::future::{Either, select};
+use futures::{
+    StreamExt as _,
+    future::{Either, select},
+    stream,
+};
 use http::{Method, Request, Response, header::UPGRADE};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited, combinators::UnsyncBoxBody};
+use http_body_util::{
+    BodyExt as _, BodyStream, LengthLimitError, Limited, StreamBody, combinators::UnsyncBoxBody,
+};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::{
     client::legacy::{self, connect::HttpConnector},
@@ -30,7 +36,7 @@ use kube::{
     Client, Config,
     client::{Body, ConfigExt as _},
 };
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 use tower::{
     BoxError, Service, ServiceBuilder, ServiceExt as _, service_fn, util::BoxCloneSyncService,
 };
@@ -43,7 +49,9 @@ use super::{metrics::RequestMetrics, seed::ClientError};
 pub const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 
 /// The time within which an answer begins. An API server gives a request up after a minute.
-const BEGINS: Duration = Duration::from_secs(30);
+pub(super) const BEGINS: Duration = Duration::from_secs(30);
+/// The end of a watch is told no sooner than this after its beginning: whoever follows it asks again at once.
+const SHORTEST_WATCH: Duration = Duration::from_secs(1);
 /// What is sent has to be acknowledged within this: the same as for a shoot.
 #[cfg(target_os = "linux")]
 const LOST: Duration = Duration::from_secs(3);
@@ -205,11 +213,7 @@ impl Wire {
     }
 
     /// Sends a request, if it is allowed: counted, bounded, and over another connection if need be.
-    async fn send(
-        self,
-        access: Access,
-        request: Request<Body>,
-    ) -> Result<Response<impl hyper::body::Body<Data = Bytes, Error = BoxError>>, BoxError> {
+    async fn send(self, access: Access, request: Request<Body>) -> Result<Answer, BoxError> {
         // A command in a pod is a GET that takes its connection over.
         let is_read = *request.method() == Method::GET && !takes_over(&request);
         if access == Access::Reads && !is_read {
@@ -221,16 +225,25 @@ impl Wire {
         let answer = timeout(BEGINS, self.race(request)).await;
         let answer = answer.map_err(|_| Silent)??;
         pending.answered(answer.status());
+        let is_watch = verb == "watch" && answer.status().is_success();
         // A watch has no end, and objects that etcd takes.
-        let most = match verb {
-            "watch" => usize::MAX,
-            _ => MAX_ANSWER_BYTES,
+        let most = if is_watch {
+            usize::MAX
+        } else {
+            MAX_ANSWER_BYTES
         };
+        let soonest = Instant::now() + SHORTEST_WATCH;
         Ok(answer.map(|body| {
-            Limited::new(body, most).map_err(|error| match error.is::<LengthLimitError>() {
-                true => TooLarge.into(),
+            let body = Limited::new(body, most);
+            let body = body.map_err(|error| match error.is::<LengthLimitError>() {
+                true => BoxError::from(TooLarge),
                 false => BrokenOff::by(&*error).into(),
-            })
+            });
+            if !is_watch {
+                return body.boxed_unsync();
+            }
+            let end = stream::once(sleep_until(soonest)).filter_map(async |()| None);
+            StreamBody::new(BodyStream::new(body).chain(end)).boxed_unsync()
         }))
     }
 

@@ -33,7 +33,7 @@ impl Instruments {
         };
         instruments.weeder.register(registry);
         instruments.writer.register(registry, &["WeedPolicy"]);
-        drop(instruments.common.watches.restarts("Pods"));
+        drop(instruments.common.watches.one_of("Pods", String::new()));
         (instruments, all)
     }
 

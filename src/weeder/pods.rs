@@ -4,29 +4,21 @@
 //! must not wait for statuses to be written. What they tell goes through one channel that holds
 //! little, so that a list of many pods waits for whoever takes it in, and not in memory.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    pin::pin,
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::StreamExt;
 use kube::{
     Api, Client,
-    runtime::watcher::{self, Event, watcher},
+    runtime::watcher::{Event, watcher},
 };
-use prometheus_client::metrics::counter::Counter;
-use tokio::{sync::mpsc, time::timeout};
+use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{pod::Pod, scopes::PodWatch};
-use crate::runtime::watches::{Cause, WATCH_SECONDS, is_partial, renewed};
+use crate::runtime::watch::{Cause, WatchState, Watches, watch_config};
 
 /// A Pod has some ten kilobytes, of which little is kept.
 const PODS_PER_PAGE: u32 = 200;
-/// A watch that was taken up again may have nothing to tell. It works if it does not break for so
-/// long: one that is tried ever more seldom is tried within this.
-const QUIET: Duration = Duration::from_secs(90);
 /// So many events wait to be taken in.
 const WAITING: usize = 64;
 
@@ -44,19 +36,19 @@ pub(super) enum PodWatchNews {
 /// The watches that are wanted. They end with it.
 pub(super) struct PodWatches {
     client: Client,
-    restarts: Counter,
+    watches: Watches,
     tasks: BTreeMap<PodWatch, AbortOnDropHandle<()>>,
     sender: mpsc::Sender<(PodWatch, PodWatchNews)>,
     told: mpsc::Receiver<(PodWatch, PodWatchNews)>,
 }
 
 impl PodWatches {
-    /// None yet. Those that break are counted by `restarts`.
-    pub(super) fn new(client: Client, restarts: Counter) -> Self {
+    /// None yet.
+    pub(super) fn new(client: Client, watches: Watches) -> Self {
         let (sender, told) = mpsc::channel(WAITING);
         Self {
             client,
-            restarts,
+            watches,
             tasks: BTreeMap::new(),
             sender,
             told,
@@ -73,13 +65,11 @@ impl PodWatches {
             if self.tasks.contains_key(watch) {
                 continue;
             }
-            let teller = Teller {
-                watch: watch.clone(),
-                sender: self.sender.clone(),
-                restarts: self.restarts.clone(),
-                failures: 0,
-            };
-            let task = tokio::spawn(keep(self.client.clone(), teller));
+            let (client, sender) = (self.client.clone(), self.sender.clone());
+            let namespace = watch.namespace.as_deref().unwrap_or("all namespaces");
+            let what = format!("Pods with {} in {namespace}", watch.selector.brief());
+            let state = self.watches.one_of("Pods", what);
+            let task = tokio::spawn(keep(client, watch.clone(), state, sender));
             self.tasks
                 .insert(watch.clone(), AbortOnDropHandle::new(task));
         }
@@ -97,96 +87,37 @@ impl PodWatches {
     }
 }
 
-/// One watch's end of the channel.
-struct Teller {
+/// Follows the pods for ever, and tells what becomes of that.
+async fn keep(
+    client: Client,
     watch: PodWatch,
+    state: WatchState,
     sender: mpsc::Sender<(PodWatch, PodWatchNews)>,
-    restarts: Counter,
-    /// How often it has failed since it last worked.
-    failures: u32,
-}
-
-impl Teller {
-    async fn tell(&self, told: PodWatchNews) {
-        // Nobody listens any more only when this task is about to be ended.
-        let _ = self.sender.send((self.watch.clone(), told)).await;
-    }
-
-    async fn event(&mut self, event: Event<Pod>) {
-        // A part of a list is of no use yet.
-        if !is_partial(&event) {
-            self.works().await;
-        }
-        self.tell(PodWatchNews::Event(Box::new(event))).await;
-    }
-
-    async fn works(&mut self) {
-        if std::mem::take(&mut self.failures) > 0 {
-            self.tell(PodWatchNews::Works).await;
-        }
-    }
-
-    async fn broke(&mut self, listing: bool, message: String) {
-        self.restarts.inc();
-        self.failures += 1;
-        let PodWatch {
-            namespace,
-            selector,
-            ..
-        } = &self.watch;
-        let (namespace, selector) = (namespace.as_deref(), selector.brief());
-        if self.failures == 1 {
-            tracing::warn!(
-                namespace,
-                selector,
-                error = message,
-                "a watch of pods broke; it is resumed"
-            );
-        } else {
-            tracing::debug!(
-                namespace,
-                selector,
-                error = message,
-                "a watch of pods is still broken"
-            );
-        }
-        // One that breaks after a list is taken up where it was, within a second or two.
-        if listing || self.failures > 1 {
-            self.tell(PodWatchNews::Broke(message)).await;
-        }
-    }
-}
-
-/// Follows the pods for ever.
-async fn keep(client: Client, mut teller: Teller) {
-    let PodWatch {
-        namespace,
-        selector,
-        ..
-    } = &teller.watch;
-    let api: Api<Pod> = match namespace {
+) {
+    // Nobody listens any more only when this task is about to be ended.
+    let tell = async |news| drop(sender.send((watch.clone(), news)).await);
+    let api: Api<Pod> = match &watch.namespace {
         Some(namespace) => Api::namespaced(client, namespace),
         None => Api::all(client),
     };
-    let config = watcher::Config::default()
-        .labels(selector.as_str())
-        .page_size(PODS_PER_PAGE)
-        .timeout(WATCH_SECONDS);
-    let mut events = pin!(renewed(|| watcher(api.clone(), config.clone())));
-    let mut listed = false;
+    let config = watch_config().labels(watch.selector.as_str());
+    let mut events = state.follow(watcher(api, config.page_size(PODS_PER_PAGE)));
+    let mut changes = state.changes();
+    let mut known = None;
     loop {
-        let limit = match listed && teller.failures > 0 {
-            true => QUIET,
-            false => Duration::MAX,
+        let event = tokio::select! {
+            biased;
+            Ok(()) = changes.changed() => None,
+            Some(event) = events.next() => Some(event),
+            else => return,
         };
-        match timeout(limit, events.next()).await {
-            Ok(Some(Ok(event))) => {
-                listed = !is_partial(&event);
-                teller.event(event).await;
-            }
-            Ok(Some(Err(error))) => teller.broke(!listed, Cause::of(&error).words()).await,
-            Ok(None) => return,
-            Err(_) => teller.works().await,
+        let outage = changes.borrow_and_update().outage().map(Cause::words);
+        if outage != known {
+            known.clone_from(&outage);
+            tell(outage.map_or(PodWatchNews::Works, PodWatchNews::Broke)).await;
+        }
+        if let Some(event) = event {
+            tell(PodWatchNews::Event(Box::new(event))).await;
         }
     }
 }

@@ -23,7 +23,7 @@ use super::{
     watches::{Slices, watch_namespaces, watch_policies},
 };
 use crate::{
-    runtime::{health::Health, seed::Seed, timer::until, watches::WatchState},
+    runtime::{health::Health, seed::Seed, timer::until, watch::WatchState},
     util::now::Now,
 };
 
@@ -111,9 +111,9 @@ impl Weeding {
             namespaces: watches.begin("Namespaces", "watch-namespaces"),
             slices: Slices::new(
                 seed.client().clone(),
-                watches.begin_idle("EndpointSlices", "watch-endpointslices"),
+                watches.begin("EndpointSlices", "watch-endpointslices"),
             ),
-            pods: PodWatches::new(seed.client().clone(), watches.restarts("Pods")),
+            pods: PodWatches::new(seed.client().clone(), watches.clone()),
             turn: None,
             deletions: FuturesUnordered::new(),
             reports,
@@ -125,8 +125,8 @@ impl Weeding {
 
     async fn run(mut self, policies: WatchState, stop: CancellationToken) {
         let client = self.seed.client();
-        let mut policies = watch_policies(client, self.dry_run, policies);
-        let mut namespaces = watch_namespaces(client, self.namespaces.clone());
+        let mut policies = watch_policies(client, self.dry_run, &policies);
+        let mut namespaces = watch_namespaces(client, &self.namespaces);
         loop {
             self.health.beat(LOOP);
             self.follow_up();
@@ -257,7 +257,7 @@ impl Weeding {
         let broken = watches.filter_map(|watch| {
             Some(WeedTrouble {
                 reason: SERVICES_UNWATCHED,
-                message: format!("{}: {}", watch.kind(), watch.broken()?),
+                message: format!("{}: {}", watch.what(), watch.broken()?),
             })
         });
         broken.collect()

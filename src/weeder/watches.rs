@@ -1,20 +1,20 @@
 //! The watches that last as long as the weeder: of policies, of namespaces, and of the slices of the services
 //! that policies name.
 
-use futures::{Stream, StreamExt, stream::BoxStream};
+use futures::{StreamExt as _, stream::BoxStream};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client, ResourceExt as _,
     core::PartialObjectMeta,
     runtime::{
         WatchStreamExt as _,
-        watcher::{self, Event, watcher},
+        watcher::{Event, watcher},
     },
 };
 use tokio::time::Instant;
 
 use super::{policy::Stored, services::ServiceNames, slice::EndpointSlice};
-use crate::runtime::watches::{WATCH_SECONDS, WatchState, events};
+use crate::runtime::watch::{WatchState, watch_config};
 
 /// The watch of the slices of the services that are named.
 pub(super) struct Slices {
@@ -29,6 +29,7 @@ pub(super) struct Slices {
 impl Slices {
     /// None yet: no service is named.
     pub(super) fn new(client: Client, state: WatchState) -> Self {
+        state.begin_anew(false);
         Self {
             client,
             names: ServiceNames::default(),
@@ -39,11 +40,14 @@ impl Slices {
     }
 
     pub(super) fn restart(&mut self, names: ServiceNames) {
-        self.state.needed(!names.is_empty());
-        self.events = (!names.is_empty()).then(|| {
+        let is_needed = !names.is_empty();
+        if is_needed == self.names.is_empty() {
+            self.state.begin_anew(is_needed);
+        }
+        self.events = is_needed.then(|| {
             let api: Api<EndpointSlice> = Api::all(self.client.clone());
             let config = watch_config().labels(&names.label_selector());
-            events(watcher(api, config), self.state.clone()).boxed()
+            self.state.follow(watcher(api, config))
         });
         self.began = Some(Instant::now());
         self.names = names;
@@ -54,33 +58,27 @@ impl Slices {
     }
 }
 
-fn watch_config() -> watcher::Config {
-    watcher::Config::default().timeout(WATCH_SECONDS)
-}
-
 pub(super) fn watch_policies(
     client: &Client,
     dry_run: bool,
-    state: WatchState,
-) -> impl Stream<Item = Event<Stored>> + Unpin + use<> {
+    state: &WatchState,
+) -> BoxStream<'static, Event<Stored>> {
     let api: Api<Stored> = Api::all(client.clone());
-    let stream = watcher(api, watch_config()).modify(move |stored| {
+    state.follow(watcher(api, watch_config()).modify(move |stored| {
         if let Ok(policy) = &mut stored.policy.0 {
             policy.spec.mode = policy.spec.mode.or_dry_run(dry_run);
         }
-    });
-    events(stream, state)
+    }))
 }
 
 /// Of namespaces labels and the deletion timestamp count.
 pub(super) fn watch_namespaces(
     client: &Client,
-    state: WatchState,
-) -> impl Stream<Item = Event<PartialObjectMeta<Namespace>>> + Unpin + use<> {
+    state: &WatchState,
+) -> BoxStream<'static, Event<PartialObjectMeta<Namespace>>> {
     let api: Api<PartialObjectMeta<Namespace>> = Api::all(client.clone());
-    let stream = watcher(api, watch_config()).modify(|namespace| {
+    state.follow(watcher(api, watch_config()).modify(|namespace| {
         namespace.managed_fields_mut().clear();
         namespace.annotations_mut().clear();
-    });
-    events(stream, state)
+    }))
 }

@@ -26,7 +26,7 @@ use crate::{
     },
     runtime::{
         seed::Seed,
-        watches::{WATCH_SECONDS, WatchState},
+        watch::{WATCH_SECONDS, WatchState},
     },
 };
 

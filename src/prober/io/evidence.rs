@@ -6,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-use prometheus_client::metrics::counter::Counter;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::Instant,
@@ -18,7 +17,7 @@ use crate::{
         secrets::{Named, Secrets},
         watch::Request,
     },
-    runtime::seed::Seed,
+    runtime::{seed::Seed, watch::Watches},
     shoot::{self, Consistency, Dial, LeaseRead, Said, Shoot, Target, Unread},
 };
 
@@ -36,10 +35,10 @@ pub(crate) struct Evidence {
 }
 
 impl Evidence {
-    /// Evidence from the shoots of this seed. `restarts` counts watches of Secrets that break.
-    pub(crate) fn new(seed: &Seed, dial: Dial, restarts: Counter) -> Self {
+    /// Evidence from the shoots of this seed, whose Secrets are among `watches`.
+    pub(crate) fn new(seed: &Seed, dial: Dial, watches: &Watches) -> Self {
         Self {
-            secrets: Secrets::new(seed.client().clone(), restarts),
+            secrets: Secrets::new(seed.client().clone(), watches.clone()),
             first_reads: Arc::new(Semaphore::new(FIRST_READS)),
             permits: ListPermits::new(seed),
             dial,

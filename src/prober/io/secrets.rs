@@ -7,7 +7,7 @@
 
 use std::{
     collections::HashMap,
-    pin::pin,
+    future::ready,
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
@@ -16,11 +16,10 @@ use kube::{
     Api, Client, ResourceExt as _,
     core::Status,
     runtime::{
-        reflector::{ObjectRef, Store, reflector, store, store::Writer},
-        watcher,
+        reflector::{ObjectRef, Store, reflector, store},
+        watcher::{self, Event, watcher},
     },
 };
-use prometheus_client::metrics::counter::Counter;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -28,8 +27,8 @@ use self::slim::{KEY, Secret};
 use crate::{
     prober::node_lists::SEED_UNREADABLE,
     runtime::{
-        seed::{is_for_lack_of_rights, told, with_causes},
-        watches::{Cause, LARGE_OBJECTS_PER_PAGE, WATCH_SECONDS, is_partial, renewed},
+        seed::{is_for_lack_of_rights, told},
+        watch::{Cause, State, Watches, large_watch_config},
     },
     shoot::{KubeconfigError, Unread},
 };
@@ -43,17 +42,16 @@ mod tests;
 pub struct Secrets {
     client: Client,
     watched: Arc<Mutex<HashMap<Arc<str>, Weak<Named>>>>,
-    restarts: Counter,
+    watches: Watches,
 }
 
 impl Secrets {
-    /// Starts without a watch. Watches use no budget: they are few, and must not wait. `restarts`
-    /// counts those that break.
-    pub fn new(client: Client, restarts: Counter) -> Self {
+    /// Starts without a watch. Watches use no budget: they are few, and must not wait.
+    pub fn new(client: Client, watches: Watches) -> Self {
         Self {
             client,
             watched: Arc::default(),
-            restarts,
+            watches,
         }
     }
 
@@ -67,14 +65,26 @@ impl Secrets {
         }
         watched.retain(|_, named| named.strong_count() > 0);
         let (secrets, writer) = store();
-        let (sender, trouble) = watch::channel(None);
-        let (client, restarts) = (self.client.clone(), self.restarts.clone());
-        let task = tokio::spawn(follow(client, name.clone(), writer, sender, restarts));
+        let state = self
+            .watches
+            .one_of("Secrets", format!("Secrets named {name}"));
+        let config = large_watch_config().fields(&format!("metadata.name={name}"));
+        let api: Api<Secret> = Api::all(self.client.clone());
+        let events = state.follow(watcher(api, config));
+        let (listed, is_listed) = watch::channel(false);
+        let stored = reflector(writer, events.map(Ok::<_, watcher::Error>));
+        let stored = stored.for_each(move |event| {
+            if matches!(event, Ok(Event::InitDone)) {
+                listed.send_replace(true);
+            }
+            ready(())
+        });
         let named = Arc::new(Named {
             name: name.clone(),
             secrets,
-            trouble,
-            _task: AbortOnDropHandle::new(task),
+            is_listed,
+            state: state.changes(),
+            _task: AbortOnDropHandle::new(tokio::spawn(stored)),
         });
         watched.insert(name.clone(), Arc::downgrade(&named));
         named
@@ -89,7 +99,9 @@ impl Secrets {
 pub struct Named {
     name: Arc<str>,
     secrets: Store<Secret>,
-    trouble: watch::Receiver<Option<Arc<str>>>,
+    /// Whether the store has everything. It wakes only one of those that wait for that itself.
+    is_listed: watch::Receiver<bool>,
+    state: watch::Receiver<State>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -115,13 +127,13 @@ impl Named {
             let message = format!("the Secret {namespace}/{} {problem}", self.name);
             Err(Unread::new(reason, message))
         };
-        let mut trouble = self.trouble.clone();
+        let (mut is_listed, mut state) = (self.is_listed.clone(), self.state.clone());
         tokio::select! {
             biased;
-            _ = self.secrets.wait_until_ready() => {}
             // Fails only if the watch has ended, which happens only when this value is dropped.
-            Ok(trouble) = trouble.wait_for(Option::is_some) => {
-                let why = trouble.clone().unwrap_or_default();
+            _ = is_listed.wait_for(|is_listed| *is_listed) => {}
+            Ok(state) = state.wait_for(|state| state.cause().is_some()) => {
+                let why = state.cause().map(|cause| problem(cause, &self.name)).unwrap_or_default();
                 return unread(SEED_UNREADABLE, &format!("could not be read from the seed: {why}"));
             }
         }
@@ -143,54 +155,17 @@ impl Named {
     }
 
     /// Why the watch broke; `None` once it works again.
-    pub(crate) fn trouble(&self) -> Option<Arc<str>> {
-        self.trouble.borrow().clone()
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let state = self.state.borrow();
+        state.cause().map(|cause| problem(cause, &self.name))
     }
 }
 
-/// Keeps the Secrets of one name up to date, and says why if that fails.
-async fn follow(
-    client: Client,
-    name: Arc<str>,
-    secrets: Writer<Secret>,
-    trouble: watch::Sender<Option<Arc<str>>>,
-    restarts: Counter,
-) {
-    let api: Api<Secret> = Api::all(client);
-    let config = watcher::Config::default()
-        .fields(&format!("metadata.name={name}"))
-        .timeout(WATCH_SECONDS)
-        .page_size(LARGE_OBJECTS_PER_PAGE);
-    let events = renewed(|| watcher(api.clone(), config.clone()));
-    let mut events = pin!(reflector(secrets, events));
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(event) if is_partial(&event) => {}
-            Ok(_) => {
-                trouble.send_replace(None);
-            }
-            Err(error) => {
-                let why = problem(&error, &name);
-                if trouble.borrow().as_deref() == Some(&*why) {
-                    tracing::debug!("the watch of the Secrets named {name} is still broken: {why}");
-                } else {
-                    tracing::warn!(
-                        "the watch of the Secrets named {name} broke; it is resumed: {why}"
-                    );
-                }
-                restarts.inc();
-                trouble.send_replace(Some(why.into()));
-            }
-        }
-    }
-}
-
-/// Describes the error of a watch, without anything that a Secret may hold.
-fn problem(error: &watcher::Error, name: &str) -> String {
-    match Cause::of(error) {
+/// Describes why a watch broke, without anything that a Secret may hold.
+fn problem(cause: &Cause, name: &str) -> String {
+    match cause {
         Cause::Refused(status) => refusal(status, name),
-        Cause::Unreadable(_) => "what came are no Secrets; check what answers there".to_owned(),
-        Cause::Failed(error) => with_causes(error),
+        Cause::Failed(words) => words.clone(),
     }
 }
 

@@ -1,12 +1,12 @@
 //! Which policy applies to which cluster, kept by two watches.
 
-use futures::{Stream, StreamExt as _};
+use futures::{StreamExt as _, stream::BoxStream};
 use kube::{
     Api, Client,
     core::DeserializeGuard,
     runtime::{
         WatchStreamExt as _,
-        watcher::{self, Event, watcher},
+        watcher::{Event, watcher},
     },
 };
 
@@ -14,9 +14,7 @@ use crate::{
     api::ProbePolicy,
     cluster::{Changed, Index},
     gardener::Cluster,
-    runtime::watches::{
-        LARGE_OBJECTS_PER_PAGE, WATCH_SECONDS, WatchState, Watches, events, followed,
-    },
+    runtime::watch::{WatchState, Watches, followed, large_watch_config, watch_config},
 };
 
 /// Which policy applies to which cluster, by watches of both.
@@ -26,34 +24,31 @@ pub(in crate::prober) struct Selection {
     pub(in crate::prober) policies: WatchState,
     /// The same of Clusters.
     pub(in crate::prober) clusters: WatchState,
-    policy_events: Box<dyn Stream<Item = Event<DeserializeGuard<ProbePolicy>>> + Send + Unpin>,
-    cluster_events: Box<dyn Stream<Item = Event<Cluster>> + Send + Unpin>,
+    policy_events: BoxStream<'static, Event<DeserializeGuard<ProbePolicy>>>,
+    cluster_events: BoxStream<'static, Event<Cluster>>,
 }
 
 impl Selection {
     /// Begins to watch. With `dry_run` every policy is one with the mode `DryRun`.
     pub(in crate::prober) fn watch(client: &Client, dry_run: bool, watches: &Watches) -> Self {
-        let policies_state = watches.begin("ProbePolicies", "watch-probepolicies");
-        let clusters_state = watches.begin("Clusters", "watch-clusters");
-        let policies: Api<DeserializeGuard<ProbePolicy>> =
-            Api::all(followed(client, &policies_state));
-        let clusters: Api<Cluster> = Api::all(followed(client, &clusters_state));
-        let heard_soon = watcher::Config::default().timeout(WATCH_SECONDS);
-        // A Cluster embeds a cloud profile of hundreds of kilobytes.
-        let small_pages = heard_soon.clone().page_size(LARGE_OBJECTS_PER_PAGE);
-        let policies = watcher(policies, heard_soon).modify(move |policy| {
+        let policies = watches.begin("ProbePolicies", "watch-probepolicies");
+        let clusters = watches.begin("Clusters", "watch-clusters");
+        let api: Api<DeserializeGuard<ProbePolicy>> = Api::all(followed(client, &policies));
+        let events = watcher(api, watch_config()).modify(move |policy| {
             if let Ok(policy) = &mut policy.0 {
                 policy.spec.mode = policy.spec.mode.or_dry_run(dry_run);
             }
         });
-        let policy_events = events(policies, policies_state.clone());
-        let cluster_events = events(watcher(clusters, small_pages), clusters_state.clone());
+        let policy_events = policies.follow(events);
+        let api: Api<Cluster> = Api::all(followed(client, &clusters));
+        // A Cluster embeds a cloud profile of hundreds of kilobytes.
+        let cluster_events = clusters.follow(watcher(api, large_watch_config()));
         Self {
             index: Index::default(),
-            policies: policies_state,
-            clusters: clusters_state,
-            policy_events: Box::new(policy_events),
-            cluster_events: Box::new(cluster_events),
+            policies,
+            clusters,
+            policy_events,
+            cluster_events,
         }
     }
 

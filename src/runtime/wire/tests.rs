@@ -3,20 +3,25 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
+use fake::server;
 use futures::{StreamExt as _, future::pending};
 use http_body_util::StreamBody;
 use hyper::body::Frame;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::{
     Api,
     api::{ListParams, WatchParams},
     core::PartialObjectMeta,
+    runtime::watcher,
 };
 use rstest::rstest;
 use tokio::{net::TcpListener, time::sleep};
 
 use super::*;
-use crate::runtime::{metrics::Registry, seed::with_causes};
+use crate::{
+    runtime::{metrics::Registry, seed::with_causes},
+    util::now::wall,
+};
 
 /// A seed whose connections are numbered, the first of which are dead.
 #[derive(Clone, Default)]
@@ -219,6 +224,31 @@ async fn an_endless_answer_is_given_up_and_an_endless_watch_is_not() {
             .await,
         many
     );
+}
+
+/// In good order, so that nothing has failed.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_at_once_is_asked_for_again_with_a_pause() {
+    let (server, asked) = (server::Server::new(wall), Arc::<AtomicU64>::default());
+    let (seed, count) = (server.connect(), asked.clone());
+    let service = service_fn(move |request: Request<Body>| {
+        let (server, seed, count) = (server.clone(), seed.clone(), count.clone());
+        async move {
+            // Without a pause, so many are asked for in a moment.
+            if count.fetch_add(1, Ordering::Relaxed) > 100 {
+                pending::<()>().await;
+            }
+            let answer = seed.call(request.map(|_| Bytes::new())).await;
+            server.end_watches("namespaces");
+            answer
+        }
+    });
+    let wire = Wire::over(move || service.clone(), &RequestMetrics::default());
+    let api: Api<PartialObjectMeta<Namespace>> = Api::all(wire.client(Access::Reads));
+    let events = watcher(api, watcher::Config::default()).for_each(|_| std::future::ready(()));
+    assert!(timeout(SHORTEST_WATCH * 10, events).await.is_err());
+    let asked = asked.load(Ordering::Relaxed);
+    assert!((10..=12).contains(&asked), "{asked}");
 }
 
 /// By kube's names, and by methods where it has none.

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     runtime::{
+        health::Health,
         metrics::RequestMetrics,
         wire::{Access, Wire},
     },
@@ -67,8 +68,8 @@ fn trouble_quotes_nothing_that_was_not_understood() {
     let error = serde_json::from_str::<Secret>(r#"{"metadata": "hush"}"#).unwrap_err();
     assert!(error.to_string().contains("hush"));
     let error = watcher::Error::InitialListFailed(kube::Error::SerdeError(error));
-    let told = problem(&error, "dwd");
-    assert!(told.contains("no Secrets"), "{told}");
+    let told = problem(&error.into(), "dwd");
+    assert!(told.contains("cannot be read at line 1"), "{told}");
     assert!(!told.contains("hush"), "{told}");
 }
 
@@ -86,7 +87,7 @@ fn trouble_names_the_remedy() {
             "status": "Failure", "message": "they said", "reason": "Forbidden", "code": code,
         }))
         .unwrap();
-        let told = problem(&watcher::Error::WatchError(status), "dwd");
+        let told = problem(&Cause::Refused(status), "dwd");
         assert!(told.contains(remedy), "{told}");
     }
 }
@@ -115,7 +116,7 @@ fn full_pages() -> Client {
 
 #[tokio::test]
 async fn a_page_of_full_secrets_is_within_the_bound_of_an_answer() {
-    let named = Secrets::new(full_pages(), Counter::default()).named(&"dwd".into());
+    let named = Secrets::new(full_pages(), Watches::new(Health::default())).named(&"dwd".into());
     let kubeconfig = named.kubeconfig(&"n0".into()).await;
     assert_eq!(kubeconfig.unwrap()[..], *b"hush");
 }

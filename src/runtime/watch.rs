@@ -1,0 +1,456 @@
+//! Watches on the seed, which go on whatever happens to them.
+
+mod heard;
+
+pub(crate) use self::heard::followed;
+
+use std::{
+    future::pending,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures::{Stream, StreamExt as _, stream, stream::BoxStream};
+use kube::{
+    core::Status,
+    runtime::watcher::{self, Event},
+};
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family},
+};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, timeout},
+};
+
+use super::{
+    health::Health,
+    metrics::Registry,
+    seed::{refusal, with_causes},
+    wire::{BEGINS, MAX_ANSWER_BYTES},
+};
+
+/// The duration of each request for a watch, in seconds: a connection that was lost in silence is found out
+/// soon enough for a window of minutes, and for whoever suspends a policy.
+pub(crate) const WATCH_SECONDS: u32 = 60;
+/// The number of objects of any size in one page of a list. etcd takes none of more than 1.5 MiB, and JSON makes
+/// it longer: what is in base64 by a third, line breaks twofold.
+const LARGE_OBJECTS_PER_PAGE: u32 = 20;
+const _: () = assert!(LARGE_OBJECTS_PER_PAGE as usize * 3 * 1024 * 1024 <= MAX_ANSWER_BYTES);
+/// A watch that has not worked for longer than this is broken.
+const BROKEN: Duration = Duration::from_secs(60);
+/// The pause before a watch that broke is asked for again. It doubles each time ...
+const SOON: Duration = Duration::from_secs(1);
+/// ... up to this.
+const SELDOM: Duration = Duration::from_secs(30);
+/// A watch that is asked for again says nothing until something changes. It works if it does not fail within
+/// this: its answer begins earlier, or it fails.
+const QUIET: Duration = BEGINS.saturating_add(Duration::from_secs(5));
+
+/// How objects are watched.
+pub(crate) fn watch_config() -> watcher::Config {
+    watcher::Config::default().timeout(WATCH_SECONDS)
+}
+
+/// The same for objects that may be of any size.
+pub(crate) fn large_watch_config() -> watcher::Config {
+    watch_config().page_size(LARGE_OBJECTS_PER_PAGE)
+}
+
+/// All watches of the process. Clones are the same.
+#[derive(Clone)]
+pub struct Watches {
+    restarts: Family<Kind, Counter>,
+    health: Health,
+    /// Those without which the process is not ready.
+    begun: Arc<Mutex<Vec<WatchState>>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Kind {
+    kind: &'static str,
+}
+
+impl Watches {
+    /// Watches whose state `health` tells.
+    pub fn new(health: Health) -> Self {
+        Self {
+            restarts: Family::default(),
+            health,
+            begun: Arc::default(),
+        }
+    }
+
+    /// None of them, counted by the same metric.
+    pub(super) fn anew(&self, health: Health) -> Self {
+        let restarts = self.restarts.clone();
+        Self {
+            restarts,
+            ..Self::new(health)
+        }
+    }
+
+    /// Shows how often they break.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "watch_restarts",
+            "Watches on the seed that broke and were resumed, and lists that failed",
+            self.restarts.clone(),
+        );
+    }
+
+    /// The watch of this kind, without which the process is not ready; `check` names it there.
+    pub fn begin(&self, kind: &'static str, check: &'static str) -> WatchState {
+        let watch = self.one_of(kind, kind.to_owned());
+        let asked = watch.clone();
+        self.health.check(check, move || asked.check());
+        self.begun().push(watch.clone());
+        watch
+    }
+
+    /// One of several watches of this kind, which logs call `what`. The process is ready without it.
+    pub(crate) fn one_of(&self, kind: &'static str, what: String) -> WatchState {
+        WatchState {
+            what: what.into(),
+            state: watch::Sender::default(),
+            restarts: self.restarts.get_or_create_owned(&Kind { kind }),
+        }
+    }
+
+    /// Waits for so long. Returns which of those have not been listed then without which the process is not
+    /// ready; never if all have.
+    pub(crate) async fn blind(&self, limit: Duration) -> Vec<String> {
+        sleep(limit).await;
+        let unlisted: Vec<_> = {
+            let begun = self.begun();
+            let unlisted = begun.iter().filter(|watch| !watch.state.borrow().listed);
+            unlisted.map(|watch| watch.what().to_owned()).collect()
+        };
+        match unlisted.is_empty() {
+            true => pending().await,
+            false => unlisted,
+        }
+    }
+
+    fn begun(&self) -> MutexGuard<'_, Vec<WatchState>> {
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How one watch fares. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct WatchState {
+    what: Arc<str>,
+    state: watch::Sender<State>,
+    restarts: Counter,
+}
+
+/// What is known of a watch.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    /// Everything was listed once.
+    listed: bool,
+    /// A list is not complete yet.
+    listing: bool,
+    /// Since when it has not been up to date.
+    since: Option<Instant>,
+    /// Why it broke, if it does not work again.
+    cause: Option<Cause>,
+    /// How long it waited before it was last asked for again; zero while it works.
+    pause: Duration,
+    /// When it last showed that it is up to date, if it is [followed].
+    heard: Option<Instant>,
+}
+
+impl State {
+    /// Why the watch broke, if it does not work again.
+    pub(crate) fn cause(&self) -> Option<&Cause> {
+        self.cause.as_ref()
+    }
+
+    /// The same, unless it was listed and is taken up where it was, which takes a second or two.
+    pub(crate) fn outage(&self) -> Option<&Cause> {
+        self.cause().filter(|_| !self.listed || self.pause > SOON)
+    }
+
+    /// For how long it has been broken, and what to do, if it was listed and is for longer than [`BROKEN`].
+    fn broken(&self) -> Option<(Duration, &'static str)> {
+        let since = self.since.filter(|_| self.listed)?.elapsed();
+        let remedy = self
+            .cause()
+            .map_or("the list is not complete yet", Cause::remedy);
+        (since > BROKEN).then_some((since, remedy))
+    }
+}
+
+impl WatchState {
+    /// What is watched.
+    pub(crate) fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// What is known, and each change of what [`State`] says of troubles.
+    pub(crate) fn changes(&self) -> watch::Receiver<State> {
+        self.state.subscribe()
+    }
+
+    /// Nothing is known any more; and nothing is to be listed, if it is not needed.
+    pub(crate) fn begin_anew(&self, is_needed: bool) {
+        self.state.send_replace(State {
+            listed: !is_needed,
+            ..State::default()
+        });
+    }
+
+    /// The events of a watcher, which is asked again ever more seldom while it fails.
+    pub(crate) fn follow<K: Send + 'static>(
+        &self,
+        watcher: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
+    ) -> BoxStream<'static, Event<K>> {
+        stream::unfold((watcher.boxed(), self.clone()), next).boxed()
+    }
+
+    fn told<K>(&self, event: &Event<K>) {
+        match event {
+            // A watcher says so each time before it asks, and a part of a list is of no use.
+            Event::Init => {
+                self.state.send_if_modified(|state| {
+                    state.listing = true;
+                    state.since.get_or_insert_with(Instant::now);
+                    false
+                });
+            }
+            Event::InitApply(_) => {}
+            Event::InitDone | Event::Apply(_) | Event::Delete(_) => self.works(),
+        }
+    }
+
+    fn works(&self) {
+        self.state.send_if_modified(|state| {
+            let trouble = state.cause.take();
+            *state = State {
+                listed: true,
+                heard: state.heard,
+                ..State::default()
+            };
+            if trouble.is_some() {
+                tracing::info!("the watch of {} is resumed", self.what);
+            }
+            trouble.is_some()
+        });
+    }
+
+    /// Returns the pause before it is asked for again.
+    fn broke(&self, error: watcher::Error) -> Duration {
+        self.restarts.inc();
+        let (what, cause) = (&self.what, Cause::from(error));
+        let error = cause.words();
+        self.state.send_modify(|state| {
+            match state.cause {
+                None => tracing::warn!(error, "the watch of {what} broke; it is resumed"),
+                // What is tried again and again is told once.
+                Some(_) => tracing::debug!(error, "the watch of {what} is still broken"),
+            }
+            state.since.get_or_insert_with(Instant::now);
+            state.cause = Some(cause);
+            state.pause = (state.pause * 2).clamp(SOON, SELDOM);
+            state.heard = None;
+        });
+        self.state.borrow().pause
+    }
+
+    /// Something has come, a bookmark or the beginning of an answer at the least.
+    fn hear(&self) {
+        self.state.send_if_modified(|state| {
+            state.heard = Some(Instant::now());
+            false
+        });
+    }
+
+    /// Whether it is up to date as of so long ago, or less. Only one that is [followed] can be.
+    pub(crate) fn is_heard(&self, within: Duration) -> bool {
+        let state = self.state.borrow();
+        let is_complete = state.listed && !state.listing;
+        is_complete && state.heard.is_some_and(|at| at.elapsed() <= within)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let state = self.state.borrow();
+        match (state.cause(), state.broken()) {
+            (None, _) if !state.listed => Err("not listed yet".to_owned()),
+            (Some(cause), _) if !state.listed => Err(format!("not listed yet: {}", cause.remedy())),
+            (_, Some((since, remedy))) => {
+                Err(format!("broken for {} s: {remedy}", since.as_secs()))
+            }
+            (_, None) => Ok(()),
+        }
+    }
+
+    /// What to do about a watch that was listed, but has been broken for so long that what is known is out of date.
+    pub(crate) fn broken(&self) -> Option<&'static str> {
+        self.state.borrow().broken().map(|(_, remedy)| remedy)
+    }
+}
+
+/// A watcher, and how it fares.
+type Followed<K> = (BoxStream<'static, watcher::Result<Event<K>>>, WatchState);
+
+async fn next<K>((mut watcher, watch): Followed<K>) -> Option<(Event<K>, Followed<K>)> {
+    loop {
+        let limit = {
+            let state = watch.state.borrow();
+            let is_resumed = state.cause.is_some() && !state.listing;
+            if is_resumed { QUIET } else { Duration::MAX }
+        };
+        match timeout(limit, watcher.next()).await {
+            Ok(Some(Ok(event))) => {
+                watch.told(&event);
+                return Some((event, (watcher, watch)));
+            }
+            Ok(Some(Err(error))) => sleep(watch.broke(error)).await,
+            Ok(None) => return None,
+            Err(_) => watch.works(),
+        }
+    }
+}
+
+/// Why a watch breaks.
+#[derive(Debug)]
+pub(crate) enum Cause {
+    /// The seed refused it, or ended it and said why.
+    Refused(Box<Status>),
+    /// It could not be reached, the connection broke, or what came cannot be read; in words that quote nothing of
+    /// what came, which may be a Secret.
+    Failed(String),
+}
+
+impl From<watcher::Error> for Cause {
+    fn from(error: watcher::Error) -> Self {
+        use watcher::Error::{
+            InitialListFailed, NoResourceVersion, WatchError, WatchFailed, WatchStartFailed,
+        };
+        match error {
+            WatchError(status)
+            | InitialListFailed(kube::Error::Api(status))
+            | WatchStartFailed(kube::Error::Api(status))
+            | WatchFailed(kube::Error::Api(status)) => Self::Refused(status),
+            InitialListFailed(kube::Error::SerdeError(error))
+            | WatchStartFailed(kube::Error::SerdeError(error))
+            | WatchFailed(kube::Error::SerdeError(error)) => Self::Failed(format!(
+                "what came cannot be read at line {}, column {}; check what answers there",
+                error.line(),
+                error.column()
+            )),
+            InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => {
+                Self::Failed(with_causes(&error))
+            }
+            NoResourceVersion => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+impl Cause {
+    /// What to do, for everybody: nothing of what was read.
+    fn remedy(&self) -> &'static str {
+        let code = match self {
+            Self::Refused(status) => status.code,
+            Self::Failed(_) => 0,
+        };
+        match code {
+            401 => "the credentials are not accepted (401)",
+            403 => "it is forbidden (403): grant list and watch",
+            404 => "the kind is not served (404): apply its CustomResourceDefinition",
+            _ => "the log says why",
+        }
+    }
+
+    /// What went wrong, and what to do, for logs and statuses.
+    pub(crate) fn words(&self) -> String {
+        match self {
+            Self::Refused(status) => refusal(status),
+            Self::Failed(words) => words.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::ready;
+
+    use tokio::time::advance;
+
+    use super::*;
+
+    fn refused(code: u16) -> watcher::Result<Event<()>> {
+        let status = Status::failure("no", "Refused").with_code(code);
+        let refused = kube::Error::Api(Box::new(status));
+        Err(watcher::Error::InitialListFailed(refused))
+    }
+
+    /// A watch that is told these and no more, its check, and all watches.
+    fn begun() -> (WatchState, Health, Watches) {
+        let health = Health::default();
+        let watches = Watches::new(health.clone());
+        let watch = watches.begin("Widgets", "watch-widgets");
+        (watch, health, watches)
+    }
+
+    fn result(health: &Health) -> Result<(), String> {
+        health.results().pop().unwrap().1
+    }
+
+    /// Tells the watch these, with whatever pauses it makes between them.
+    async fn told(watch: &WatchState, events: Vec<watcher::Result<Event<()>>>) {
+        let events = watch.follow(stream::iter(events));
+        events.for_each(|_| ready(())).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_never_lists_a_kind_is_blind_and_not_ready() {
+        let (watch, health, watches) = begun();
+        assert_eq!(result(&health), Err("not listed yet".to_owned()));
+        told(&watch, vec![Ok(Event::Init), refused(404)]).await;
+        let message = result(&health).unwrap_err();
+        assert!(message.contains("CustomResourceDefinition"), "{message}");
+        assert_eq!(watches.blind(BROKEN).await, ["Widgets"]);
+        let is_blind = async || timeout(BROKEN * 2, watches.blind(BROKEN)).await.is_ok();
+        watch.begin_anew(false);
+        assert!(result(&health).is_ok() && !is_blind().await);
+        watch.begin_anew(true);
+        assert!(result(&health).is_err() && is_blind().await);
+        told(&watch, vec![Ok(Event::InitDone), refused(403)]).await;
+        assert!(result(&health).is_ok() && !is_blind().await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_is_tried_again_and_again_is_no_success() {
+        let (watch, health, _) = begun();
+        told(&watch, vec![Ok(Event::InitDone)]).await;
+        let began = Instant::now();
+        let failing = (0..20).flat_map(|_| [Ok(Event::Init), refused(403)]);
+        told(&watch, failing.collect()).await;
+        assert!(began.elapsed() > SELDOM * 15, "ever more seldom");
+        let message = result(&health).unwrap_err();
+        let remedy = "it is forbidden (403): grant list and watch";
+        assert!(message.ends_with(remedy), "{message}");
+        assert_eq!(watch.broken(), Some(remedy));
+        // Nor is one that is never answered.
+        told(&watch, vec![Ok(Event::InitDone), Ok(Event::Init)]).await;
+        assert!(result(&health).is_ok());
+        advance(BROKEN * 2).await;
+        assert!(result(&health).is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_is_resumed_and_has_nothing_to_tell_works() {
+        let (watch, health, _) = begun();
+        let broken = vec![Ok(Event::InitDone), refused(503), refused(503)];
+        let mut events = watch.follow(stream::iter(broken).chain(stream::pending()));
+        assert!(timeout(SELDOM, events.next()).await.unwrap().is_some());
+        assert!(timeout(QUIET, events.next()).await.is_err());
+        assert!(watch.state.borrow().outage().is_some());
+        assert!(timeout(SOON * 4, events.next()).await.is_err());
+        assert!(watch.state.borrow().cause().is_none() && result(&health).is_ok());
+    }
+}
