@@ -111,7 +111,7 @@ fn all_hostile() -> Vec<Hostile> {
         hostile(
             "header",
             "Unreachable",
-            ["too large", "check the network"],
+            ["too large", "check that the API server runs"],
             // It begins within the head.
             Flood {
                 start: HEAD.to_vec(),
