@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    eligibility::{Eligibility, Skip},
+    eligibility::Skip,
     selection::PolicyHold,
     settings::{Dependent, Settings, SettingsError},
 };
@@ -15,8 +15,8 @@ use crate::api::DependentRef;
 pub struct Assignment {
     /// The Cluster's `metadata.uid`, for owner references.
     pub uid: Arc<str>,
-    /// Whether it is probed at all, whichever policy applies.
-    pub eligibility: Eligibility,
+    /// Why it is not probed, whichever policy applies; `None` if it is.
+    pub skip: Option<Skip>,
     /// Whether Gardener has brought about what the Shoot asks for, so that its control plane runs by it.
     pub reconciled: bool,
     /// The policy that applies; `None` if no valid one selects the cluster.
@@ -85,10 +85,10 @@ impl Assignment {
         let Some(selected) = &self.selected else {
             return Decision::Unselected;
         };
-        match (&self.eligibility, &selected.settings) {
-            (Eligibility::Skipped(skip), _) => Decision::Skipped(skip),
-            (Eligibility::Probed, Err(error)) => Decision::Invalid(error),
-            (Eligibility::Probed, Ok(settings)) => Decision::Probed(settings),
+        match (&self.skip, &selected.settings) {
+            (Some(skip), _) => Decision::Skipped(skip),
+            (None, Err(error)) => Decision::Invalid(error),
+            (None, Ok(settings)) => Decision::Probed(settings),
         }
     }
 }

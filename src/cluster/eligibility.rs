@@ -19,208 +19,139 @@
 //! 6 it is not known whether gardenlet decides about them: 3 comes before 4, and 6 before 7, so that no
 //! mark is removed from what is at zero.
 
-use std::fmt;
+use crate::gardener::{Cluster, LastOperation};
 
-use crate::gardener::{Cluster, LastOperation, Shoot, Unreadable};
-
-/// The type of an operation that moves a control plane while it runs.
-const LIVE_MIGRATE: &str = "LiveMigrate";
-
-/// Whether a cluster is probed.
+/// Why a cluster is not probed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Eligibility {
-    /// It is.
-    Probed,
-    /// It is not, for this reason.
-    Skipped(Skip),
+pub struct Skip {
+    /// In the form of a condition's `reason`.
+    pub reason: &'static str,
+    /// For people, with the field that was seen.
+    pub message: String,
+    /// What becomes of a protection.
+    pub then: Then,
 }
 
-/// Why a cluster is not probed. `Display` is the message for people, with the field that was seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Skip {
-    /// The Cluster or its Shoot is being deleted.
-    Deleting(Deletion),
-    /// The Shoot in the Cluster cannot be read: nothing is known of the cluster, so a protection
-    /// stays as it is.
-    Unreadable(Unreadable),
-    /// The control plane runs on the cluster's own nodes: a worker pool has the field `controlPlane`.
-    SelfHosted,
-    /// The control plane is leaving this seed.
-    Migrating,
-    /// The last operation is `LiveMigrate`, or of a type that is not known.
-    OtherOperation(LastOperation),
-    /// Hibernation is enabled.
-    Hibernated {
-        /// `status.hibernated`: the nodes are gone and the control plane is scaled to zero.
-        asleep: bool,
-    },
-    /// Hibernation is disabled, the cluster is not yet awake.
-    WakingUp,
-    /// There is no worker pool, so there is no node to lose.
-    NoWorkers,
-    /// The first creation has not succeeded; `None` when no operation was recorded.
-    NotYetCreated(Option<LastOperation>),
-    /// The restoration on this seed, after a migration, has not succeeded.
-    NotYetRestored(LastOperation),
-}
-
-/// By what a deletion was recognised.
+/// What becomes of the protection of a cluster that is not probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deletion {
-    /// The Cluster's `metadata.deletionTimestamp`.
-    Cluster,
-    /// The Shoot's `metadata.deletionTimestamp`.
-    Shoot,
-    /// The Shoot's last operation.
-    LastOperation,
+pub enum Then {
+    /// Marks are removed, and the replicas left as they are: gardenlet decides about them.
+    Release,
+    /// It is restored, since there is nothing left to protect.
+    Restore,
+    /// It is restored while the API server answers, and released otherwise.
+    Hibernate,
+    /// It is judged by its leases all the same, and nothing more is scaled down: it is not known whether gardenlet
+    /// decides about it.
+    LetGo,
+    /// It stays as it is, since nothing is known of the cluster.
+    Stay,
 }
 
-/// Tells whether `cluster` is probed; the rules and their order are those of this module.
-pub fn eligibility(cluster: &Cluster) -> Eligibility {
-    match skip(cluster) {
-        Some(skip) => Eligibility::Skipped(skip),
-        None => Eligibility::Probed,
-    }
-}
-
-fn skip(cluster: &Cluster) -> Option<Skip> {
+/// Tells why `cluster` is not probed, if so; the rules and their order are those of this module.
+pub fn skip(cluster: &Cluster) -> Option<Skip> {
     if cluster.metadata.deletion_timestamp.is_some() {
-        return Some(Skip::Deleting(Deletion::Cluster));
+        return Some(deleting("metadata.deletionTimestamp is set"));
     }
     let shoot = match &cluster.shoot {
         Ok(shoot) => shoot,
-        Err(unreadable) => return Some(Skip::Unreadable(unreadable.clone())),
+        Err(unreadable) => {
+            let message = format!(
+                "the Cluster cannot be read: {unreadable}; nothing is scaled until its Shoot is \
+                 corrected"
+            );
+            return Some(Skip::new("Unreadable", Then::Stay, message));
+        }
     };
-    let operation = shoot.last_operation.as_ref().map_or("", |it| &it.kind);
-    if shoot.workers.iter().any(|pool| pool.control_plane) {
-        Some(Skip::SelfHosted)
-    } else if shoot.deleting {
-        Some(Skip::Deleting(Deletion::Shoot))
-    } else if operation == "Delete" {
-        Some(Skip::Deleting(Deletion::LastOperation))
-    } else if operation == "Migrate" {
-        Some(Skip::Migrating)
-    } else if let Some(other) = other_operation(shoot) {
-        Some(Skip::OtherOperation(other.clone()))
-    } else if shoot.hibernation_enabled {
-        Some(Skip::Hibernated {
-            asleep: shoot.hibernated,
-        })
-    } else if shoot.hibernated {
-        Some(Skip::WakingUp)
-    } else if shoot.workers.is_empty() {
-        Some(Skip::NoWorkers)
-    } else {
-        not_yet_there(shoot)
-    }
-}
-
-/// The last operation, if the rules below do not know its type. One without a type says as little as
-/// none at all.
-fn other_operation(shoot: &Shoot) -> Option<&LastOperation> {
-    let known = ["", "Create", "Reconcile", "Restore"];
     let operation = shoot.last_operation.as_ref();
-    operation.filter(|it| !known.contains(&&*it.kind))
+    let kind = operation.map_or("", |it| &it.kind);
+    let operation = operation.map_or_else(String::new, ToString::to_string);
+    let new = |reason, then, message: &str| Some(Skip::new(reason, then, message.to_owned()));
+    if shoot.workers.iter().any(|pool| pool.control_plane) {
+        new(
+            "SelfHosted",
+            Then::LetGo,
+            "spec.shoot.spec.provider.workers has a pool with controlPlane: the control plane runs on \
+             the cluster's own nodes, so there is nothing here to scale",
+        )
+    } else if shoot.deleting {
+        Some(deleting("spec.shoot.metadata.deletionTimestamp is set"))
+    } else if kind == "Delete" {
+        Some(deleting("spec.shoot.status.lastOperation.type is Delete"))
+    } else if kind == "Migrate" {
+        new(
+            "Migrating",
+            Then::Release,
+            "spec.shoot.status.lastOperation.type is Migrate: the control plane moves to another seed",
+        )
+    } else if kind == "LiveMigrate" {
+        let message = format!(
+            "spec.shoot.status.lastOperation is {operation}: the control plane moves to another seed \
+             while it runs, so nothing is scaled to zero"
+        );
+        new("LiveMigrating", Then::LetGo, &message)
+    } else if !["", "Create", "Reconcile", "Restore"].contains(&kind) {
+        let message = format!(
+            "spec.shoot.status.lastOperation is {operation}, of a type that this version does not \
+             know, so nothing is scaled to zero: look for a newer version"
+        );
+        new("UnknownOperation", Then::LetGo, &message)
+    } else if shoot.hibernation_enabled {
+        let (then, state) = match shoot.hibernated {
+            true => (Then::Release, "is hibernated"),
+            false => (Then::Hibernate, "is being hibernated"),
+        };
+        let message = format!("spec.shoot.spec.hibernation.enabled is true: the cluster {state}");
+        new("Hibernated", then, &message)
+    } else if shoot.hibernated {
+        new(
+            "WakingUp",
+            Then::Release,
+            "spec.shoot.status.hibernated is true and spec.shoot.spec.hibernation.enabled is not: the \
+             cluster is waking up",
+        )
+    } else if shoot.workers.is_empty() {
+        new(
+            "NoWorkers",
+            Then::Restore,
+            "spec.shoot.spec.provider.workers is empty: there are no nodes to lose",
+        )
+    } else {
+        not_yet_there(shoot.last_operation.as_ref())
+    }
 }
 
 /// While a control plane is put up for the first time on this seed, its parts come and go.
-fn not_yet_there(shoot: &Shoot) -> Option<Skip> {
-    let Some(operation) = &shoot.last_operation else {
-        return Some(Skip::NotYetCreated(None));
+fn not_yet_there(last: Option<&LastOperation>) -> Option<Skip> {
+    let Some(operation) = last else {
+        let message =
+            "spec.shoot.status.lastOperation is missing: the cluster has not been created yet";
+        return Some(Skip::new("NotYetCreated", Then::Stay, message.to_owned()));
     };
-    match (operation.kind.as_str(), operation.state.as_str()) {
-        ("Reconcile", _) | ("Create" | "Restore", "Succeeded") => None,
-        ("Restore", _) => Some(Skip::NotYetRestored(operation.clone())),
-        _ => Some(Skip::NotYetCreated(Some(operation.clone()))),
-    }
+    let (reason, once) = match (operation.kind.as_str(), operation.state.as_str()) {
+        ("Reconcile", _) | ("Create" | "Restore", "Succeeded") => return None,
+        ("Restore", _) => ("NotYetRestored", "Restore"),
+        _ => ("NotYetCreated", "Create"),
+    };
+    let message = format!(
+        "spec.shoot.status.lastOperation is {operation}: probed once it is Reconcile or {once} \
+         Succeeded"
+    );
+    Some(Skip::new(reason, Then::Stay, message))
+}
+
+fn deleting(by: &str) -> Skip {
+    let message = format!("{by}: the cluster is being deleted");
+    Skip::new("Deleting", Then::Release, message)
 }
 
 impl Skip {
-    /// The reason in the form of a condition's `reason`.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::Deleting(_) => "Deleting",
-            Self::Unreadable(_) => "Unreadable",
-            Self::SelfHosted => "SelfHosted",
-            Self::Migrating => "Migrating",
-            Self::OtherOperation(it) if it.kind == LIVE_MIGRATE => "LiveMigrating",
-            Self::OtherOperation(_) => "UnknownOperation",
-            Self::Hibernated { .. } => "Hibernated",
-            Self::WakingUp => "WakingUp",
-            Self::NoWorkers => "NoWorkers",
-            Self::NotYetCreated(_) => "NotYetCreated",
-            Self::NotYetRestored(_) => "NotYetRestored",
+    fn new(reason: &'static str, then: Then, message: String) -> Self {
+        Self {
+            reason,
+            message,
+            then,
         }
-    }
-}
-
-impl fmt::Display for Skip {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Deleting(deletion) => write!(f, "{deletion}: the cluster is being deleted"),
-            Self::Unreadable(unreadable) => write!(
-                f,
-                "the Cluster cannot be read: {unreadable}; nothing is scaled until its Shoot is \
-                 corrected"
-            ),
-            Self::SelfHosted => f.write_str(
-                "spec.shoot.spec.provider.workers has a pool with controlPlane: the control plane \
-                 runs on the cluster's own nodes, so there is nothing here to scale",
-            ),
-            Self::OtherOperation(operation) if operation.kind == LIVE_MIGRATE => write!(
-                f,
-                "spec.shoot.status.lastOperation is {operation}: the control plane moves to another \
-                 seed while it runs, so nothing is scaled to zero"
-            ),
-            Self::OtherOperation(operation) => write!(
-                f,
-                "spec.shoot.status.lastOperation is {operation}, of a type that this version does \
-                 not know, so nothing is scaled to zero: look for a newer version"
-            ),
-            Self::Migrating => f.write_str(
-                "spec.shoot.status.lastOperation.type is Migrate: the control plane moves to \
-                 another seed",
-            ),
-            Self::Hibernated { asleep } => write!(
-                f,
-                "spec.shoot.spec.hibernation.enabled is true: the cluster {}",
-                if *asleep {
-                    "is hibernated"
-                } else {
-                    "is being hibernated"
-                }
-            ),
-            Self::WakingUp => f.write_str(
-                "spec.shoot.status.hibernated is true and spec.shoot.spec.hibernation.enabled is \
-                 not: the cluster is waking up",
-            ),
-            Self::NoWorkers => {
-                f.write_str("spec.shoot.spec.provider.workers is empty: there are no nodes to lose")
-            }
-            Self::NotYetCreated(None) => f.write_str(
-                "spec.shoot.status.lastOperation is missing: the cluster has not been created yet",
-            ),
-            Self::NotYetCreated(Some(operation)) => write!(
-                f,
-                "spec.shoot.status.lastOperation is {operation}: probed once it is Reconcile or \
-                 Create Succeeded"
-            ),
-            Self::NotYetRestored(operation) => write!(
-                f,
-                "spec.shoot.status.lastOperation is {operation}: probed once it is Reconcile or \
-                 Restore Succeeded"
-            ),
-        }
-    }
-}
-
-impl fmt::Display for Deletion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Cluster => "metadata.deletionTimestamp is set",
-            Self::Shoot => "spec.shoot.metadata.deletionTimestamp is set",
-            Self::LastOperation => "spec.shoot.status.lastOperation.type is Delete",
-        })
     }
 }
 
@@ -249,7 +180,7 @@ mod tests {
     fn the_documented_cluster_is_probed() {
         let example = include_str!("../../docs/examples/cluster.yaml");
         let cluster: Cluster = serde_saphyr::from_str(example).unwrap();
-        assert_eq!(eligibility(&cluster), Eligibility::Probed);
+        assert_eq!(skip(&cluster), None);
     }
 
     fn reason(shoot: Value) -> &'static str {
@@ -257,10 +188,7 @@ mod tests {
     }
 
     fn reason_of(cluster: &Cluster) -> &'static str {
-        match eligibility(cluster) {
-            Eligibility::Probed => "Probed",
-            Eligibility::Skipped(skip) => skip.reason(),
-        }
+        skip(cluster).map_or("Probed", |skip| skip.reason)
     }
 
     #[rstest]
@@ -431,47 +359,39 @@ mod tests {
     }
 
     #[rstest]
-    #[case(Skip::Deleting(Deletion::Cluster), "metadata.deletionTimestamp is set")]
+    #[case(json!({"metadata": {"deletionTimestamp": "2026-11-20T11:02:33Z"}}), "spec.shoot.metadata.deletionTimestamp is set", Then::Release)]
+    #[case(after("Delete", ""), "lastOperation.type is Delete", Then::Release)]
+    #[case(json!({"spec": {"provider": {"workers": [{"controlPlane": {}}]}}}), "provider.workers has a pool with controlPlane", Then::LetGo)]
+    #[case(after("Migrate", ""), "lastOperation.type is Migrate", Then::Release)]
     #[case(
-        Skip::Deleting(Deletion::Shoot),
-        "spec.shoot.metadata.deletionTimestamp is set"
+        after("LiveMigrate", "Processing"),
+        "lastOperation is LiveMigrate Processing",
+        Then::LetGo
     )]
     #[case(
-        Skip::Deleting(Deletion::LastOperation),
-        "lastOperation.type is Delete"
+        after("Later", "Failed"),
+        "lastOperation is Later Failed, of a type that this version does not know",
+        Then::LetGo
     )]
-    #[case(Skip::SelfHosted, "provider.workers has a pool with controlPlane")]
-    #[case(Skip::Migrating, "lastOperation.type is Migrate")]
+    #[case(json!({"spec": {"hibernation": {"enabled": true}}}), "is being hibernated", Then::Hibernate)]
+    #[case(json!({"spec": {"hibernation": {"enabled": true}}, "status": {"hibernated": true}}), "is hibernated", Then::Release)]
+    #[case(json!({"status": {"hibernated": true}}), "status.hibernated is true", Then::Release)]
+    #[case(json!({}), "provider.workers is empty", Then::Restore)]
+    #[case(json!({"spec": {"provider": {"workers": [{"name": "w"}]}}}), "lastOperation is missing", Then::Stay)]
     #[case(
-        Skip::OtherOperation(operation("LiveMigrate", "Processing")),
-        "lastOperation is LiveMigrate Processing"
+        after("Create", "Failed"),
+        "lastOperation is Create Failed",
+        Then::Stay
     )]
-    #[case(
-        Skip::OtherOperation(operation("Later", "Failed")),
-        "lastOperation is Later Failed, of a type that this version does not know"
-    )]
-    #[case(Skip::Hibernated { asleep: false }, "is being hibernated")]
-    #[case(Skip::Hibernated { asleep: true }, "is hibernated")]
-    #[case(Skip::WakingUp, "status.hibernated is true")]
-    #[case(Skip::NoWorkers, "provider.workers is empty")]
-    #[case(Skip::NotYetCreated(None), "lastOperation is missing")]
-    #[case(
-        Skip::NotYetCreated(Some(operation("Create", "Failed"))),
-        "lastOperation is Create Failed"
-    )]
-    #[case(Skip::NotYetCreated(Some(operation("", ""))), "lastOperation is unset")]
-    #[case(
-        Skip::NotYetRestored(operation("Restore", "")),
-        "lastOperation is Restore:"
-    )]
-    fn the_message_states_the_field(#[case] skip: Skip, #[case] expected: &str) {
-        assert!(skip.to_string().contains(expected), "{skip}");
-    }
-
-    fn operation(kind: &str, state: &str) -> LastOperation {
-        LastOperation {
-            kind: kind.into(),
-            state: state.into(),
-        }
+    #[case(after("", ""), "lastOperation is unset", Then::Stay)]
+    #[case(after("Restore", ""), "lastOperation is Restore:", Then::Stay)]
+    fn the_message_states_the_field(
+        #[case] shoot: Value,
+        #[case] expected: &str,
+        #[case] then: Then,
+    ) {
+        let skip = skip(&cluster(shoot)).unwrap();
+        assert!(skip.message.contains(expected), "{skip:?}");
+        assert_eq!(skip.then, then, "{skip:?}");
     }
 }

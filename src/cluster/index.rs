@@ -20,7 +20,7 @@ use kube::{core::DeserializeGuard, runtime::watcher::Event};
 
 use super::{
     assignment::{Assignment, Selected},
-    eligibility::eligibility,
+    eligibility::skip,
     selection::{Policy, Rules, name, select},
     settings::{Settings, SettingsError},
 };
@@ -307,7 +307,7 @@ impl Entry {
         let uid = self.cluster.metadata.uid.as_deref();
         let assignment = Assignment {
             uid: uid.unwrap_or_default().into(),
-            eligibility: eligibility(&self.cluster),
+            skip: skip(&self.cluster),
             reconciled: self.cluster.shoot.as_ref().is_ok_and(|it| it.reconciled),
             selected,
             former: former.and_then(|last| former_of(policies, last, &self.cluster)),

@@ -10,10 +10,9 @@ mod selection;
 mod settings;
 
 pub use assignment::{Assignment, Decision, Selected};
-pub use eligibility::{Deletion, Eligibility, Skip, eligibility};
+pub use eligibility::{Skip, Then, skip};
 pub use index::{Changed, Index, PolicyView};
 pub use selection::{Policy, PolicyHold, Rules, Selection, select};
 pub use settings::{
     DEFAULT_NODE_CONDITIONS, Dependent, LeaseRules, Scale, Settings, SettingsError, Template,
-    TemplateError,
 };

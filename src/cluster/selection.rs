@@ -9,7 +9,7 @@ use std::{cmp::Reverse, sync::Arc};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::core::error_boundary::InvalidObject;
 
-use super::settings::{Template, TemplateError};
+use super::settings::Template;
 use crate::{
     api::{FINALIZER, LabelSelector, LabelSource, Mode, ProbePolicy, needed_by_probe, problems},
     gardener::ClusterLabels,
@@ -89,12 +89,8 @@ impl Policy {
             dry_run: object.spec.mode == Mode::DryRun,
             undecodable: false,
         };
-        let mut problems = problems(&object.spec);
-        let rules = problems.is_empty().then(|| Rules::new(object)).transpose();
-        let rules = rules.unwrap_or_else(|error| {
-            problems.push(error.to_string());
-            None
-        });
+        let problems = problems(&object.spec);
+        let rules = problems.is_empty().then(|| Rules::new(object));
         Self::with(&object.metadata, hold, rules, problems)
     }
 
@@ -167,14 +163,14 @@ impl Policy {
 }
 
 impl Rules {
-    fn new(object: &ProbePolicy) -> Result<Self, TemplateError> {
+    fn new(object: &ProbePolicy) -> Self {
         let ProbePolicy { metadata, spec, .. } = object;
-        Ok(Self {
+        Self {
             selector: spec.cluster_selector.clone(),
             labels: spec.cluster_labels,
             priority: spec.priority,
-            template: Template::new(name(metadata), spec)?,
-        })
+            template: Template::new(name(metadata), spec),
+        }
     }
 
     /// Whether they select a cluster with these labels.

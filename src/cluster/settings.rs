@@ -100,17 +100,6 @@ pub struct Scale {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template(Settings);
 
-/// A number of a policy is out of range.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{field}: {value} is not allowed, it must be between 0 and {}",
-    u32::MAX
-)]
-pub struct TemplateError {
-    field: String,
-    value: i32,
-}
-
 /// Why a cluster has no settings although a policy applies. It is not probed; others are.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
@@ -135,20 +124,12 @@ pub enum SettingsError {
 }
 
 impl Template {
-    /// Converts the spec of the policy of this name.
-    ///
-    /// # Errors
-    ///
-    /// A number that [`api::problems`](crate::api::problems) would have refused.
-    pub fn new(policy: Arc<str>, spec: &ProbePolicySpec) -> Result<Self, TemplateError> {
-        let mut dependents = spec
-            .dependent_resource_infos
-            .iter()
-            .enumerate()
-            .map(|(index, info)| dependent(&format!("spec.dependentResourceInfos[{index}]"), info))
-            .collect::<Result<Vec<_>, _>>()?;
+    /// Converts the spec of the policy of this name, in which [`api::problems`](crate::api::problems) has found none.
+    pub fn new(policy: Arc<str>, spec: &ProbePolicySpec) -> Self {
+        let infos = spec.dependent_resource_infos.iter();
+        let mut dependents: Vec<_> = infos.map(dependent).collect();
         dependents.sort_by(|a, b| a.reference.cmp(&b.reference));
-        Ok(Self(Settings {
+        Self(Settings {
             policy,
             mode: spec.mode,
             secret_name: spec.kube_config_secret_name.as_str().into(),
@@ -158,12 +139,12 @@ impl Template {
                 recovery: spec
                     .node_lease_recovery_fraction
                     .unwrap_or(spec.node_lease_failure_fraction),
-                minimum: number("spec.minimumSilentNodes", spec.minimum_silent_nodes)?,
+                minimum: number(spec.minimum_silent_nodes),
                 interval: spec.probe_interval.get(),
                 jitter_factor: spec.backoff_jitter_factor,
                 timeout: spec.probe_timeout.get(),
-                failure_threshold: number("spec.failureThreshold", spec.failure_threshold)?,
-                success_threshold: number("spec.successThreshold", spec.success_threshold)?,
+                failure_threshold: number(spec.failure_threshold),
+                success_threshold: number(spec.success_threshold),
             },
             initial_delay: spec.initial_delay.get(),
             max_protection: spec.max_protection.as_ref().map(api::Duration::get),
@@ -171,7 +152,7 @@ impl Template {
             pools: BTreeMap::new(),
             observer: Arc::new(spec.observer.clone()),
             checks: spec.checks.as_slice().into(),
-        }))
+        })
     }
 
     /// What is scaled, whichever the cluster.
@@ -227,32 +208,28 @@ fn pools(shoot: &Shoot) -> BTreeMap<String, Vec<String>> {
         .collect()
 }
 
-fn dependent(path: &str, info: &DependentResourceInfo) -> Result<Dependent, TemplateError> {
-    Ok(Dependent {
+fn dependent(info: &DependentResourceInfo) -> Dependent {
+    Dependent {
         reference: info.r#ref.clone(),
         optional: info.optional,
-        up: scale(&format!("{path}.scaleUp"), &info.scale_up)?,
-        down: scale(&format!("{path}.scaleDown"), &info.scale_down)?,
-    })
+        up: scale(&info.scale_up),
+        down: scale(&info.scale_down),
+    }
 }
 
-fn scale(path: &str, info: &ScaleInfo) -> Result<Scale, TemplateError> {
-    Ok(Scale {
-        level: number(&format!("{path}.level"), info.level)?,
+fn scale(info: &ScaleInfo) -> Scale {
+    let await_nodes = info.await_nodes.as_ref();
+    Scale {
+        level: number(info.level),
         initial_delay: info.initial_delay.get(),
         timeout: info.timeout.get(),
-        await_nodes: info
-            .await_nodes
-            .as_ref()
-            .map_or(Duration::ZERO, api::Duration::get),
-    })
+        await_nodes: await_nodes.map_or(Duration::ZERO, api::Duration::get),
+    }
 }
 
-fn number(field: &str, value: i32) -> Result<u32, TemplateError> {
-    u32::try_from(value).map_err(|_| TemplateError {
-        field: field.to_owned(),
-        value,
-    })
+/// A number that is not below zero in a valid policy.
+fn number(value: i32) -> u32 {
+    u32::try_from(value).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -290,12 +267,12 @@ mod tests {
             .unwrap()
     }
 
-    fn template(spec: &ProbePolicySpec) -> Result<Template, TemplateError> {
+    fn template(spec: &ProbePolicySpec) -> Template {
         Template::new("p".into(), spec)
     }
 
     fn settings(shoot: Value) -> Result<Settings, SettingsError> {
-        template(&spec(|_| ())).unwrap().settings(&cluster(shoot))
+        template(&spec(|_| ())).settings(&cluster(shoot))
     }
 
     fn with_grace(value: Value) -> Value {
@@ -325,7 +302,7 @@ mod tests {
         });
         let seconds = Duration::from_secs;
         assert_eq!(
-            template(&spec).unwrap().settings(&cluster(json!({}))),
+            template(&spec).settings(&cluster(json!({}))),
             Ok(Settings {
                 policy: "p".into(),
                 mode: Mode::DryRun,
@@ -459,16 +436,5 @@ mod tests {
             "machine-controller-manager",
         ];
         assert_eq!(names, expected);
-    }
-
-    #[test]
-    fn a_number_out_of_range_names_its_field() {
-        let mut spec = spec(|_| ());
-        spec.dependent_resource_infos[1].scale_up.level = -1;
-        let error = template(&spec).unwrap_err().to_string();
-        assert!(
-            error.contains("spec.dependentResourceInfos[1].scaleUp.level: -1"),
-            "{error}"
-        );
     }
 }

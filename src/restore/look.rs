@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     api::{ClusterHealth, ClusterHealthStatus, ProbePolicy, is_dns_label},
-    cluster::{Assignment, Dependent, Eligibility, Policy, PolicyHold, eligibility, select},
+    cluster::{Assignment, Dependent, Policy, PolicyHold, select, skip},
     gardener::Cluster,
     prober::{
         plan::{Aim, Observed},
@@ -280,11 +280,11 @@ impl Restorer {
 
 /// What the Cluster says about what may be done.
 fn judge(plan: &mut Plan, cluster: &Cluster, policies: &[KnownPolicy]) {
-    let eligibility = eligibility(cluster);
-    let probed = eligibility == Eligibility::Probed;
+    let skip = skip(cluster);
+    let probed = skip.is_none();
     let assignment = Assignment {
         uid: Arc::default(),
-        eligibility,
+        skip,
         reconciled: false,
         selected: None,
         former: None,

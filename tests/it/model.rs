@@ -27,7 +27,7 @@ use std::{
 
 use dependency_watchdog::{
     api::{ClusterHealthStatus, DependentRef, Mode, Protection},
-    cluster::{Assignment, Deletion, Eligibility, PolicyHold, Selected, Settings, Skip, Template},
+    cluster::{Assignment, PolicyHold, Selected, Settings, Skip, Template, Then},
     prober::{
         debts::Debts,
         finding::HeldBack,

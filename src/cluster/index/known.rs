@@ -34,7 +34,7 @@ impl Index {
         read.refresh(&self.policies);
         let comes_to = |entry: &Entry| {
             let it = entry.assignment.clone()?;
-            Some((it.uid, it.eligibility, it.selected))
+            Some((it.uid, it.skip, it.selected))
         };
         comes_to(&read) == comes_to(entry)
     }

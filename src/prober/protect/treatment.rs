@@ -19,9 +19,7 @@ use std::sync::Arc;
 
 use crate::{
     api::Mode,
-    cluster::{
-        Assignment, Decision, Eligibility, PolicyHold, Selected, Settings, SettingsError, Skip,
-    },
+    cluster::{Assignment, Decision, PolicyHold, Selected, Settings, SettingsError, Skip, Then},
     prober::finding::Finding,
     prober::plan::Aim,
 };
@@ -104,16 +102,16 @@ impl Treatment {
         };
         match (assignment.decision(), &assignment.selected) {
             // Whatever the Shoot is like, it is not to be probed.
-            (Decision::Skipped(Skip::Unreadable(_)), Some(selected)) if selected.hold.suspended => {
+            (Decision::Skipped(skip), Some(selected))
+                if skip.reason == "Unreadable" && selected.hold.suspended =>
+            {
                 stopped_by(selected)
             }
             (Decision::Skipped(skip), Some(selected)) => {
                 let settings = selected.settings.as_ref().ok();
                 let hold = known.hold(selected.hold);
                 // Former settings can tell whether the API server answers, but not judge the leases.
-                let last = known
-                    .last
-                    .filter(|_| matches!(skip, Skip::Hibernated { .. }));
+                let last = known.last.filter(|_| skip.then == Then::Hibernate);
                 Self::skipped(skip, hold, settings.or(last), known)
             }
             (_, Some(selected)) if selected.hold.suspended => stopped_by(selected),
@@ -188,7 +186,7 @@ impl Treatment {
                 }),
             Some(Err(error)) => Err(invalid(error)),
         };
-        if let Eligibility::Skipped(skip) = &assignment.eligibility {
+        if let Some(skip) = &assignment.skip {
             return Self::skipped(skip, hold, settings.as_ref().ok(), known);
         }
         match (settings, former) {
@@ -208,8 +206,8 @@ impl Treatment {
         known: Known<'_>,
     ) -> Self {
         let finding = Finding::Skipped {
-            reason: skip.reason(),
-            message: skip.to_string(),
+            reason: skip.reason,
+            message: skip.message.clone(),
         };
         if !known.engaged && known.looked_at {
             return Self::Idle(finding);
@@ -217,26 +215,14 @@ impl Treatment {
         if let Some(why) = held(hold) {
             return Self::at_rest(finding, why, known);
         }
-        match skip {
-            Skip::NoWorkers => Self::Complete(Aim::Restore, finding),
-            Skip::Deleting(_)
-            | Skip::Migrating
-            | Skip::WakingUp
-            | Skip::Hibernated { asleep: true } => Self::Complete(Aim::Release, finding),
-            Skip::Hibernated { asleep: false } => match settings {
-                Some(settings) => Self::Hibernate(settings.clone(), finding),
-                None => Self::at_rest(finding, NO_SETTINGS, known),
-            },
-            Skip::SelfHosted | Skip::OtherOperation(_) if !known.engaged => {
-                Self::Complete(Aim::Look, finding)
-            }
-            Skip::SelfHosted | Skip::OtherOperation(_) => match settings {
-                Some(settings) => Self::LetGo(settings.clone(), Some(finding)),
-                None => Self::at_rest(finding, NO_SETTINGS, known),
-            },
-            Skip::Unreadable(_) | Skip::NotYetCreated(_) | Skip::NotYetRestored(_) => {
-                Self::at_rest(finding, NO_STATE, known)
-            }
+        match (skip.then, settings) {
+            (Then::Restore, _) => Self::Complete(Aim::Restore, finding),
+            (Then::Release, _) => Self::Complete(Aim::Release, finding),
+            (Then::LetGo, _) if !known.engaged => Self::Complete(Aim::Look, finding),
+            (Then::Stay, _) => Self::at_rest(finding, NO_STATE, known),
+            (Then::Hibernate, Some(settings)) => Self::Hibernate(settings.clone(), finding),
+            (Then::LetGo, Some(settings)) => Self::LetGo(settings.clone(), Some(finding)),
+            (Then::Hibernate | Then::LetGo, None) => Self::at_rest(finding, NO_SETTINGS, known),
         }
     }
 

@@ -108,13 +108,18 @@ impl Bounds {
             dry_run,
             ..PolicyHold::default()
         };
-        let eligibility = match life {
+        let then = match life {
             Gone => return ClusterObject::Gone(hold),
-            Probed => Eligibility::Probed,
-            NoWorkers => Eligibility::Skipped(Skip::NoWorkers),
-            FallingAsleep => Eligibility::Skipped(Skip::Hibernated { asleep: false }),
-            Deleting => Eligibility::Skipped(Skip::Deleting(Deletion::Cluster)),
+            Probed => None,
+            NoWorkers => Some(Then::Restore),
+            FallingAsleep => Some(Then::Hibernate),
+            Deleting => Some(Then::Release),
         };
+        let skip = then.map(|then| Skip {
+            reason: "Skipped",
+            message: String::new(),
+            then,
+        });
         let by = Some(Selected {
             policy: "shoots".into(),
             hold,
@@ -127,7 +132,7 @@ impl Bounds {
         };
         ClusterObject::There(Box::new(Assignment {
             uid: "uid".into(),
-            eligibility,
+            skip,
             reconciled: true,
             selected,
             former,
@@ -142,7 +147,7 @@ impl Bounds {
             "backoffJitterFactor": 0.0, "initialDelay": format!("{}s", self.initial_delay.as_secs()),
             "dependentResourceInfos": dependents,
         }));
-        let template = Template::new("shoots".into(), &spec.expect("a policy")).expect("valid");
+        let template = Template::new("shoots".into(), &spec.expect("a policy"));
         let cluster = json!({"metadata": {"name": "a"}, "spec": {"shoot": {}}});
         let cluster = serde_json::from_value(cluster).expect("a Cluster");
         template.settings(&cluster).expect("valid")

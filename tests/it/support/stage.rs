@@ -4,7 +4,7 @@ use std::{future::ready, sync::Arc, time::Duration};
 
 use dependency_watchdog::{
     api::{ClusterHealthStatus, DependentStatus, Protection},
-    cluster::{Assignment, Eligibility, PolicyHold, Selected, Settings, Template},
+    cluster::{Assignment, PolicyHold, Selected, Settings, Template},
     prober::{
         debts::Problem,
         machine::{ClusterMachine, Confirmation, Input, Leases},
@@ -49,7 +49,7 @@ fn settings(dependents: &[Value]) -> Settings {
         "metadata": {"name": "a"}, "spec": {"shoot": {}},
     }))
     .unwrap();
-    let template = Template::new("p".into(), &spec).unwrap();
+    let template = Template::new("p".into(), &spec);
     let mut settings = template.settings(&cluster).unwrap();
     settings.initial_delay = Duration::ZERO;
     // A verdict does not age within a test.
@@ -234,7 +234,7 @@ pub fn deselected(settings: &Settings) -> Input<'static> {
 fn assigned(selected: Option<Selected>, former: Option<Selected>) -> Input<'static> {
     Input::Objects(ClusterObject::There(Box::new(Assignment {
         uid: "uid".into(),
-        eligibility: Eligibility::Probed,
+        skip: None,
         reconciled: true,
         selected,
         former,

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::{ClusterMachine, flows::Wanted};
 use crate::{
     api::Mode,
-    cluster::{Eligibility, Settings},
+    cluster::Settings,
     prober::{
         finding::{Finding, HeldBack},
         plan::Aim,
@@ -125,9 +125,7 @@ impl ClusterMachine {
                 // on hold may be marked: they were never read.
                 let presence = self.presence.clone();
                 let dependents = match &presence {
-                    ClusterObject::There(it) if it.eligibility == Eligibility::Probed => {
-                        it.dependents()
-                    }
+                    ClusterObject::There(it) if it.skip.is_none() => it.dependents(),
                     _ => &[],
                 };
                 self.adopt(dependents, now);

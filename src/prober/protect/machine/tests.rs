@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::{
     api::DependentStatus,
-    cluster::{Assignment, Eligibility, PolicyHold, Selected, Template},
+    cluster::{Assignment, PolicyHold, Selected, Template},
     prober::{
         fixtures::dependent,
         verdict::{Assessment, Doubt},
@@ -33,10 +33,10 @@ fn probed(grace: u64, reconciled: bool) -> ClusterObject {
             "kubeControllerManager": {"nodeMonitorGracePeriod": format!("{grace}s")},
         }}}},
     }));
-    let template = Template::new("p".into(), &spec.unwrap()).unwrap();
+    let template = Template::new("p".into(), &spec.unwrap());
     ClusterObject::There(Box::new(Assignment {
         uid: "uid".into(),
-        eligibility: Eligibility::Probed,
+        skip: None,
         reconciled,
         selected: Some(Selected {
             policy: "p".into(),

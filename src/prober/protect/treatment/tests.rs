@@ -3,10 +3,7 @@ use std::collections::BTreeMap;
 use rstest::rstest;
 
 use super::*;
-use crate::{
-    cluster::{Deletion, LeaseRules},
-    gardener::{LastOperation, Unreadable},
-};
+use crate::cluster::LeaseRules;
 
 const FREE: PolicyHold = PolicyHold {
     suspended: false,
@@ -93,12 +90,12 @@ fn of_the_policy() -> Option<SettingsError> {
 fn of(
     selected: Option<Selected>,
     former: Option<Selected>,
-    eligibility: Eligibility,
+    skip: Option<Skip>,
     known: Known<'_>,
 ) -> String {
     let there = ClusterObject::There(Box::new(Assignment {
         uid: "uid".into(),
-        eligibility,
+        skip,
         reconciled: true,
         selected,
         former,
@@ -152,45 +149,34 @@ fn a_cluster_that_is_to_be_probed(#[case] selected: Option<Selected>, #[case] ex
         .into_iter()
         .zip(expected)
     {
-        let treatment = of(selected.clone(), None, Eligibility::Probed, known);
+        let treatment = of(selected.clone(), None, None, known);
         assert_eq!(treatment, expected);
     }
 }
 
-fn operation(kind: &str) -> LastOperation {
-    LastOperation {
-        kind: kind.to_owned(),
-        state: "Processing".to_owned(),
+fn skip(reason: &'static str, then: Then) -> Skip {
+    Skip {
+        reason,
+        message: String::new(),
+        then,
     }
 }
 
 /// What is owed to it is settled by its state, unless its policy holds that back.
 #[rstest]
-#[case::deleting(Skip::Deleting(Deletion::Cluster), "Release, Deleting")]
-#[case::migrating(Skip::Migrating, "Release, Migrating")]
-#[case::hibernated(Skip::Hibernated { asleep: true }, "Release, Hibernated")]
-#[case::waking(Skip::WakingUp, "Release, WakingUp")]
-#[case::going_to_sleep(Skip::Hibernated { asleep: false }, "hibernate by shoots in Enforce")]
-#[case::no_workers(Skip::NoWorkers, "Restore, NoWorkers")]
-#[case::self_hosted(Skip::SelfHosted, "let go by shoots in Enforce, SelfHosted")]
-#[case::live_migrating(
-    Skip::OtherOperation(operation("LiveMigrate")),
-    "let go by shoots in Enforce, LiveMigrating"
-)]
-#[case::unknown_operation(
-    Skip::OtherOperation(operation("Later")),
-    "let go by shoots in Enforce, UnknownOperation"
+#[case::deleting(skip("Deleting", Then::Release), "Release, Deleting")]
+#[case::going_to_sleep(skip("Hibernated", Then::Hibernate), "hibernate by shoots in Enforce")]
+#[case::no_workers(skip("NoWorkers", Then::Restore), "Restore, NoWorkers")]
+#[case::self_hosted(
+    skip("SelfHosted", Then::LetGo),
+    "let go by shoots in Enforce, SelfHosted"
 )]
 #[case::creating(
-    Skip::NotYetCreated(None),
+    skip("NotYetCreated", Then::Stay),
     "hold, NotYetCreated: the cluster is not in a state to be judged"
 )]
-#[case::restoring(
-    Skip::NotYetRestored(operation("Restore")),
-    "hold, NotYetRestored: the cluster is not in a state to be judged"
-)]
 #[case::unreadable(
-    Skip::Unreadable(Unreadable::new("no map")),
+    skip("Unreadable", Then::Stay),
     "hold, Unreadable: the cluster is not in a state to be judged"
 )]
 fn a_cluster_that_is_skipped(
@@ -198,18 +184,18 @@ fn a_cluster_that_is_skipped(
     #[case] expected: &str,
     #[values(true, false)] is_selected: bool,
 ) {
-    let reason = skip.reason();
+    let reason = skip.reason;
     let of = |policy: Option<Selected>, known| {
         let (selected, former) = match is_selected {
             true => (policy, None),
             false => (None, policy),
         };
-        of(selected, former, Eligibility::Skipped(skip.clone()), known)
+        of(selected, former, Some(skip.clone()), known)
     };
     assert_eq!(of(valid(FREE), OWING), expected);
     let held = |why: &str| format!("hold, {reason}: {why}");
-    let suspended = match (&skip, is_selected) {
-        (Skip::Unreadable(_), true) => "hold, Suspended: marks stay until the policy goes on",
+    let suspended = match (reason, is_selected) {
+        ("Unreadable", true) => "hold, Suspended: marks stay until the policy goes on",
         _ => &held("the policy is suspended"),
     };
     for mistake in [None, of_the_cluster()] {
@@ -231,11 +217,9 @@ fn a_cluster_that_is_skipped(
         ..OWING
     };
     let mistaken = of(policy(FREE, of_the_cluster()), known);
-    match skip {
-        Skip::Hibernated { asleep: false } if is_selected => {
-            assert_eq!(mistaken, "hibernate by old in Enforce");
-        }
-        Skip::Hibernated { asleep: false } | Skip::SelfHosted | Skip::OtherOperation(_) => {
+    match skip.then {
+        Then::Hibernate if is_selected => assert_eq!(mistaken, "hibernate by old in Enforce"),
+        Then::Hibernate | Then::LetGo => {
             let why = "there is nothing valid by which it could be judged";
             assert_eq!(mistaken, held(why));
         }
@@ -280,7 +264,7 @@ fn a_cluster_that_is_let_go(
         last: Some(&last),
         ..OWING
     };
-    assert_eq!(of(None, former, Eligibility::Probed, known), expected);
+    assert_eq!(of(None, former, None, known), expected);
 }
 
 /// Nobody but the flag says so: the policy is gone, or says nothing of it.
@@ -294,14 +278,14 @@ fn a_dry_run_holds_back_without_a_policy(
         dry_run: true,
         ..OWING
     };
-    for (eligibility, expected) in [
-        (Eligibility::Probed, "let go by old in DryRun"),
+    for (skip, expected) in [
+        (None, "let go by old in DryRun"),
         (
-            Eligibility::Skipped(Skip::NoWorkers),
+            Some(skip("NoWorkers", Then::Restore)),
             "hold, NoWorkers: the mode is DryRun",
         ),
     ] {
-        assert_eq!(of(None, former.clone(), eligibility, known), expected);
+        assert_eq!(of(None, former.clone(), skip, known), expected);
     }
 }
 
