@@ -1,4 +1,5 @@
-# The commands of this repository; `make` alone lists them. They need Linux, Rust, Go, a C compiler, git and GNU make.
+# The commands of this repository; `make` alone lists them. They need Linux, Rust, Go, a C compiler with its static
+# library (glibc-static on Fedora), git and GNU make.
 #
 # All that runs in development (tests, test bed, demo) is built as one workspace with one profile
 # and one set of features, development dependencies included: Cargo would otherwise compile the

@@ -30,8 +30,7 @@ if [ ! -x "$home/bin/$tool" ]; then
   scratch=$(mktemp -d "$cache/building.XXXXXX")
   trap 'rm -rf "$scratch"' EXIT
   trap 'exit 130' INT TERM
-  # Without the flags of this repository.
-  RUSTFLAGS="" CARGO_TARGET_DIR=$scratch/target CARGO_PROFILE_DEV_DEBUG=false \
+  CARGO_TARGET_DIR=$scratch/target CARGO_PROFILE_DEV_DEBUG=false \
     cargo install --locked --debug --quiet --version "$version" --root "$scratch/root" "$tool" \
     2>"$scratch/log" || {
     cat "$scratch/log" >&2

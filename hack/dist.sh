@@ -37,6 +37,10 @@ DIST=$scratch/dist hack/image.sh >/dev/null
 plugin=kubectl-dwd
 cp hack/krew.yaml "$scratch/dist/dwd.yaml"
 binaries=$(hack/static-all.sh 2>/dev/null)
+# This machine's starts, and has what is in the repository.
+read -r _ own <<<"$binaries"
+"$own" --version >/dev/null
+"$own" crd | cmp - <(cat crds/$name.*.yaml)
 while read -r architecture static; do
   install -m 755 "$static" "$scratch/dist/$name-$version-linux-$architecture"
   mkdir -p "$scratch/$plugin"

@@ -361,7 +361,7 @@ mod tests {
     #[rstest]
     #[case(json!({"metadata": {"deletionTimestamp": "2026-11-20T11:02:33Z"}}), "spec.shoot.metadata.deletionTimestamp is set", Then::Release)]
     #[case(after("Delete", ""), "lastOperation.type is Delete", Then::Release)]
-    #[case(json!({"spec": {"provider": {"workers": [{"controlPlane": {}}]}}}), "provider.workers has a pool with controlPlane", Then::LetGo)]
+    #[case(json!({"spec": {"provider": {"workers": [{"name": "w", "controlPlane": {}}]}}}), "provider.workers has a pool with controlPlane", Then::LetGo)]
     #[case(after("Migrate", ""), "lastOperation.type is Migrate", Then::Release)]
     #[case(
         after("LiveMigrate", "Processing"),

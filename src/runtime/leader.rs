@@ -10,6 +10,7 @@ mod view;
 
 use std::{pin::pin, time::Duration};
 
+use futures::future::{Either, select};
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
     apimachinery::pkg::apis::meta::v1::MicroTime,
@@ -17,6 +18,7 @@ use k8s_openapi::{
 use kube::{Api, Client, api::PostParams};
 use tokio::{
     sync::watch,
+    task::unconstrained,
     time::{Instant, MissedTickBehavior, interval_at, sleep, timeout, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
@@ -157,11 +159,11 @@ impl Elector {
             stop.run_until_cancelled(self.acquire()).await?;
             Some(self.keep().await)
         };
-        let ended = tokio::select! {
+        // The Lease is renewed whatever the work has used up of the budget of this task.
+        let ended = match select(work, pin!(unconstrained(lost))).await {
             // What is done is done, even if the Lease is lost at the same moment.
-            biased;
-            done = work => Ok(Some(done)),
-            lost = lost => lost.map_or(Ok(None), Err),
+            Either::Left((done, _)) => Ok(Some(done)),
+            Either::Right((lost, _)) => lost.map_or(Ok(None), Err),
         };
         self.until.send_replace(None);
         if ended.is_ok() {

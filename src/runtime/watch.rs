@@ -118,13 +118,17 @@ impl Watches {
         }
     }
 
-    /// Waits for so long. Returns which of those have not been listed then without which the process is not
-    /// ready; never if all have.
+    /// After this time, the kinds without which the process is not ready and that are not listed then; pends for ever
+    /// if there is none.
     pub(crate) async fn blind(&self, limit: Duration) -> Vec<String> {
         sleep(limit).await;
         let unlisted: Vec<_> = {
             let begun = self.begun();
-            let unlisted = begun.iter().filter(|watch| !watch.state.borrow().listed);
+            let unlisted = begun.iter().filter(|watch| {
+                let state = watch.state.borrow();
+                // What has been needed for a moment only may be listed in the next.
+                !state.listed && state.since.is_none_or(|since| since.elapsed() >= BROKEN)
+            });
             unlisted.map(|watch| watch.what().to_owned()).collect()
         };
         match unlisted.is_empty() {
@@ -195,10 +199,11 @@ impl WatchState {
         self.state.subscribe()
     }
 
-    /// Nothing is known any more; and nothing is to be listed, if it is not needed.
+    /// Nothing is known any more. What is not needed is as good as listed, so that nobody waits for it.
     pub(crate) fn begin_anew(&self, is_needed: bool) {
         self.state.send_replace(State {
             listed: !is_needed,
+            since: is_needed.then(Instant::now),
             ..State::default()
         });
     }

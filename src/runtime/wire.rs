@@ -110,7 +110,8 @@ impl BrokenOff {
             words = format!("{words}: {error}");
             cause = error.source();
         }
-        Self(words)
+        // A watcher knows such an end by hyper's words, too.
+        Self(words.replace("unexpected EOF", "unexpected end of file"))
     }
 }
 

@@ -98,7 +98,7 @@ impl Item for Lease {
     const LIST: &'static str = "LeaseList";
 
     fn read(message: &[u8]) -> Result<Option<Self>, DecodeError> {
-        let mut said = Said::default();
+        let mut said = LeaseText::default();
         let mut fields = Fields::of(message);
         while let Some((field, value)) = fields.next()? {
             match field {
@@ -113,7 +113,7 @@ impl Item for Lease {
 
 /// What a lease says; texts are empty where it says nothing.
 #[derive(Default)]
-struct Said<'a> {
+struct LeaseText<'a> {
     name: &'a str,
     uid: &'a str,
     version: &'a str,
@@ -122,7 +122,7 @@ struct Said<'a> {
     duration: Option<i64>,
 }
 
-impl<'a> Said<'a> {
+impl<'a> LeaseText<'a> {
     fn take_metadata(&mut self, message: &'a [u8]) -> Result<(), Malformed> {
         let mut fields = Fields::of(message);
         while let Some((field, value)) = fields.next()? {

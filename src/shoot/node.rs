@@ -1,8 +1,7 @@
 //! The slim view of the nodes of a shoot: what decides whether a silent lease counts.
 //!
 //! A kubelet may write what it likes into annotations and conditions of its own Node, and the API server
-//! takes and sends it although it is no UTF-8. One Node must not make the list unreadable by that, so it
-//! reads as it would in JSON.
+//! takes and sends it although it is no UTF-8. One Node must not make the list unreadable by that.
 
 use super::list::{self, DecodeError, Item};
 use super::wire::{Fields, Malformed, entry, meta};
@@ -27,8 +26,8 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 const EXCLUDE_DISRUPTION: &str = "node.kubernetes.io/exclude-disruption";
 const NOT_MANAGED_BY_MCM: &str = "node.machine.sapcloud.io/not-managed-by-mcm";
 
-/// So many conditions of a node are kept; with those of a problem detector it has some twenty, ...
-const MAX_CONDITIONS: usize = 50;
+/// So many conditions of a node that are `True` are kept; nearly all are `False`, ...
+const MAX_CONDITIONS: usize = 16;
 /// ... with names of at most so many bytes.
 const MAX_CONDITION_BYTES: usize = 64;
 /// The longest value of a label, in bytes, that an API server takes.
@@ -49,7 +48,7 @@ pub struct Node {
     /// Annotation `node.machine.sapcloud.io/not-managed-by-mcm` is there, whatever its value: the
     /// machine-controller-manager leaves this node alone.
     pub not_managed_by_mcm: bool,
-    /// The types of the conditions whose status is `True`, in the server's order; the first fifty.
+    /// The types of the conditions whose status is `True`, in the server's order; the first sixteen of at most 64 bytes.
     pub true_conditions: Vec<String>,
     /// In an in-place update: condition `InPlaceUpdate` with reason `ReadyForUpdate` or
     /// `UpdateFailed`. The kubelet may rest meanwhile.
@@ -113,7 +112,10 @@ impl Item for Node {
 impl Node {
     fn take_label(&mut self, message: &[u8]) -> Result<(), Malformed> {
         let (key, value) = entry(message)?;
-        let value = || text(value, MAX_LABEL_BYTES);
+        let value = || {
+            let is_one = (1..=MAX_LABEL_BYTES).contains(&value.len());
+            is_one.then(|| String::from_utf8_lossy(value).into_owned())
+        };
         match str::from_utf8(key) {
             Ok(WORKER_POOL) => self.worker_pool = value(),
             Ok(ZONE) => self.zone = value(),
@@ -137,14 +139,11 @@ impl Node {
         self.in_place_update |=
             kind == b"InPlaceUpdate" && matches!(reason, b"ReadyForUpdate" | b"UpdateFailed");
         if status == b"True" && self.true_conditions.len() < MAX_CONDITIONS {
-            self.true_conditions.extend(text(kind, MAX_CONDITION_BYTES));
+            // One that is no UTF-8 is no policy's.
+            let kind = str::from_utf8(kind).ok();
+            let kind = kind.filter(|it| (1..=MAX_CONDITION_BYTES).contains(&it.len()));
+            self.true_conditions.extend(kind.map(str::to_owned));
         }
         Ok(())
     }
-}
-
-/// A text of a Node, unless it is empty, or longer than one that means something.
-fn text(bytes: &[u8], most: usize) -> Option<String> {
-    let is_one = (1..=most).contains(&bytes.len());
-    is_one.then(|| String::from_utf8_lossy(bytes).into_owned())
 }

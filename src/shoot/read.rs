@@ -13,14 +13,14 @@ use serde::Deserialize;
 
 use super::client::{Body, Shoot};
 use super::lease::LeaseList;
-use super::list::{Coming, DecodeError, Item};
+use super::list::{Coming, DecodeError, Item, MAX_ITEM_BYTES};
 use super::node::Node;
 use super::unread::{MAX_RETRY_AFTER, MIN_RETRY_AFTER, Target, Unread};
 use super::wire;
 
 /// The largest answer with leases, in bytes: a lease takes about 860, so this is more than 19,000
 /// nodes, several times what a cluster can have. A shoot's own administrator can make leases as
-/// large as etcd takes them, at the cost of everybody's memory.
+/// large as etcd takes them.
 pub const MAX_LEASES_BYTES: usize = 16 * 1024 * 1024;
 
 /// The largest answer with nodes, in bytes: a node takes 15 to 20 KB, so this is more than 6,500
@@ -117,6 +117,7 @@ impl Shoot {
             let (mut coming, mut bytes, mut start) = (Coming::new(), 0, Vec::new());
             let refused = |problem: DecodeError, start: &[u8]| match problem {
                 DecodeError::TooMany { .. } => tried.too_many(),
+                DecodeError::TooLong => tried.too_large(MAX_ITEM_BYTES),
                 problem => {
                     let content_type = head.headers.get(header::CONTENT_TYPE);
                     let content_type = content_type.and_then(|value| value.to_str().ok());

@@ -44,7 +44,7 @@ pub enum Said {
     Throttled(Option<Duration>),
     /// It refuses these credentials.
     Refused,
-    /// It failed by its own word.
+    /// It answered with another status that is no success, but 404.
     Failed,
     /// Something else; or it was not even asked.
     Other,
@@ -164,7 +164,12 @@ impl Target {
                     "the API server answers {} ({message}); look at its log",
                     code.as_u16()
                 );
-                self.unread("ServerError", Said::Failed, &problem)
+                let said = match code {
+                    // As another server than an API server says, which tells nothing of that.
+                    StatusCode::NOT_FOUND => Said::Other,
+                    _ => Said::Failed,
+                };
+                self.unread("ServerError", said, &problem)
             }
         }
     }

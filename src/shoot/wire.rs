@@ -111,7 +111,7 @@ impl<'a> Fields<'a> {
 
     /// The first field, if it is bytes whose length has come: its number, that length, and after how many bytes
     /// they begin.
-    pub(super) fn begin(mut self) -> Result<Option<(u32, usize, usize)>, Malformed> {
+    pub(super) fn first_header(mut self) -> Result<Option<(u32, usize, usize)>, Malformed> {
         let come = self.0.len();
         match self.tag().and_then(|tag| Ok((tag, self.number()?))) {
             Ok(((field, 2), length)) => {

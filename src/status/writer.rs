@@ -93,7 +93,7 @@ pub(crate) type Sender<C> = UnboundedSender<Change<C>>;
 
 /// Hands a change to the writer.
 pub(crate) fn send<C>(to: &Sender<C>, change: impl FnOnce(&mut C) + Send + 'static) {
-    // The writer ends only with the process.
+    // The writer ends only with the term, and who changes something with it.
     let _ = to.send(Box::new(change));
 }
 

@@ -374,7 +374,7 @@ async fn refusals() {
             "renew the kubeconfig",
         ),
         (json(403, "no"), "Forbidden", Said::Refused, right),
-        (json(404, "no"), "ServerError", Said::Failed, "404 (no)"),
+        (json(404, "no"), "ServerError", Said::Other, "404 (no)"),
         (
             json(409, "changed"),
             "ServerError",

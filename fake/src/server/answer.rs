@@ -111,7 +111,9 @@ impl Answer {
                 let end = async {
                     // What was sent goes out first.
                     yield_now().await;
-                    Err(io::ErrorKind::UnexpectedEof.into())
+                    // As hyper says it of a connection that is closed between two chunks.
+                    let words = "unexpected EOF during chunk size line";
+                    Err(io::Error::new(io::ErrorKind::UnexpectedEof, words))
                 };
                 let body = futures::stream::iter([Ok(body)]);
                 body.chain(futures::stream::once(end)).boxed()

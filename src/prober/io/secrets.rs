@@ -99,7 +99,7 @@ impl Secrets {
 pub struct Named {
     name: Arc<str>,
     secrets: Store<Secret>,
-    /// Whether the store has everything. It wakes only one of those that wait for that itself.
+    /// Whether the store has everything: kube's store wakes only one of those that wait for that.
     is_listed: watch::Receiver<bool>,
     state: watch::Receiver<State>,
     _task: AbortOnDropHandle<()>,

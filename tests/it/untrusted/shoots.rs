@@ -145,7 +145,10 @@ fn node(item: &Value) -> Option<Node> {
         zone: label("topology.kubernetes.io/zone"),
         exclude_disruption: meta["labels"]["node.kubernetes.io/exclude-disruption"].is_string(),
         not_managed_by_mcm: managed.is_string(),
-        true_conditions: types.filter(|it| (1..=64).contains(&it.len())).collect(),
+        true_conditions: types
+            .filter(|it| (1..=64).contains(&it.len()))
+            .take(16)
+            .collect(),
         in_place_update: conditions.iter().any(|it| {
             let reason = text(&it["reason"]);
             text(&it["type"]) == "InPlaceUpdate"
@@ -299,7 +302,10 @@ fn other_bodies_are_refused() {
             leases("7", "", &[named(&"n".repeat(254))]),
             "a name of more than 253 bytes",
         ),
-        (leases("7", "", &[large]), "an item of more than 2 MiB"),
+        (
+            leases("7", "", &[large]),
+            "an item of more than 2097152 bytes",
+        ),
         (leases("7", "", &[odd]), "not UTF-8"),
         (b"k8s\0".to_vec(), "cut off"),
         (whole[..whole.len() - 5].to_vec(), "cut off"),
@@ -309,7 +315,7 @@ fn other_bodies_are_refused() {
         (b"k8s\0\x0b".to_vec(), "no known type"),
         (b"k8s\0\x08\x07".to_vec(), "another type"),
         (b"".to_vec(), "cut off"),
-        (b"{\"kind\":\"LeaseList\"}".to_vec(), "something else"),
+        (b"{\"kind\":\"LeaseList\"}".to_vec(), "another beginning"),
     ] {
         let error = LeaseList::decode(&body).unwrap_err().to_string();
         assert!(error.contains(says), "{says}: {error}");
@@ -366,11 +372,7 @@ fn what_one_kubelet_writes_hides_no_other_node() {
             meta(17, Message::default().bytes(1, ODD)),
             none,
         ),
-        (
-            "a type",
-            condition(ODD, b"True", b""),
-            "None None [\"a\u{fffd}b\"] false",
-        ),
+        ("a type", condition(ODD, b"True", b""), none),
         ("a status", condition(b"Ready", ODD, b""), none),
         ("a reason", condition(b"InPlaceUpdate", b"", ODD), none),
     ] {
