@@ -24,7 +24,7 @@ use tokio_rustls::{
 
 /// The most that the operator may ever have resident, in MiB. The manifests allow it 1024. All that
 /// was sent would be ten times that, and each body of a few MiB that a naive reader keeps would be more.
-const MOST: u64 = 600;
+const MOST: u64 = 200;
 
 pub(crate) fn all() -> Vec<Scenario> {
     super::scenarios![e2e_hostile_shoots_take_little_memory_and_harm_nobody]
