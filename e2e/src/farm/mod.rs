@@ -162,7 +162,7 @@ mod tests {
             (refused(403), Some("Forbidden")),
             (refused(429), Some("TooManyRequests")),
             (refused(500), Some("ServerError")),
-            ((None, Some(Death::Refuses)), Some("ConnectionRefused")),
+            ((None, Some(Death::Refuses)), Some("Unreachable")),
             ((None, Some(Death::Swallows)), Some("Timeout")),
             ((None, Some(Death::SaysNothing)), Some("Timeout")),
             ((None, Some(Death::AnswersNothing)), Some("Timeout")),

@@ -1,5 +1,7 @@
 use std::{
     convert::Infallible,
+    io,
+    pin::pin,
     sync::atomic::{AtomicU64, Ordering},
 };
 
@@ -249,6 +251,22 @@ async fn a_watch_that_ends_at_once_is_asked_for_again_with_a_pause() {
     assert!(timeout(SHORTEST_WATCH * 10, events).await.is_err());
     let asked = asked.load(Ordering::Relaxed);
     assert!((10..=12).contains(&asked), "{asked}");
+}
+
+/// Of which kube knows by hyper's words that it was cut, and takes that for an end in good order.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_cut_between_two_chunks_has_failed() {
+    let service = service_fn(|_: Request<Body>| async {
+        let words = "unexpected EOF during chunk size line";
+        let cut = io::Error::new(io::ErrorKind::UnexpectedEof, words);
+        let frames = stream::iter([Err::<Frame<Bytes>, _>(cut)]);
+        Ok::<_, Infallible>(Response::new(StreamBody::new(frames)))
+    });
+    let wire = Wire::over(move || service, &RequestMetrics::default());
+    let api: Api<Namespace> = Api::all(wire.client(Access::Reads));
+    let events = api.watch(&WatchParams::default(), "7").await.unwrap();
+    let first = pin!(events).next().await;
+    assert!(matches!(first, Some(Err(_))), "{first:?}");
 }
 
 /// By kube's names, and by methods where it has none.
