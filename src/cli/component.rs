@@ -52,13 +52,13 @@ pub(super) struct Component {
     pub(super) registry: Registry,
 }
 
-/// What a component works with in one candidacy.
+/// Parts that a component works with in one candidacy.
 pub(super) struct Context {
     /// The seed, for reads alone, which need no leadership.
     pub(super) reads: Seed,
     /// The seed, for as long as the leadership is held.
     pub(super) seed: Seed,
-    /// Whether this process leads.
+    /// Leadership of this process.
     pub(super) leadership: Leadership,
     /// Instruments of this candidacy.
     pub(super) instruments: Common,
@@ -69,8 +69,8 @@ pub(super) struct Context {
 }
 
 impl Component {
-    /// Works until it is told to stop: in one candidacy after the other, each of which begins with nothing. The
-    /// work is dropped when the Lease is lost.
+    /// Works until it is told to stop. When the Lease is lost, the work is dropped, and the next candidacy begins with
+    /// nothing.
     ///
     /// # Errors
     /// When it cannot begin, or a leader cannot see what it acts on.

@@ -21,34 +21,33 @@
 
 use crate::gardener::{Cluster, LastOperation};
 
-/// Why a cluster is not probed.
+/// Reason why a cluster is not probed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skip {
     /// In the form of a condition's `reason`.
     pub reason: &'static str,
     /// For people, with the field that was seen.
     pub message: String,
-    /// What becomes of a protection.
+    /// Fate of a protection.
     pub then: Then,
 }
 
-/// What becomes of the protection of a cluster that is not probed.
+/// Fate of the protection of a cluster that is not probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
-    /// Marks are removed, and the replicas left as they are: gardenlet decides about them.
+    /// Removes the marks, and leaves the replicas as they are: gardenlet decides about them.
     Release,
-    /// It is restored, since there is nothing left to protect.
+    /// Restores it, since there is nothing left to protect.
     Restore,
-    /// It is restored while the API server answers, and released otherwise.
+    /// Restores it while the API server answers, and releases it otherwise.
     Hibernate,
-    /// It is judged by its leases all the same, and nothing more is scaled down: it is not known whether gardenlet
-    /// decides about it.
+    /// Judges it by its leases all the same, and scales nothing more down: gardenlet may decide about it, or not.
     LetGo,
-    /// It stays as it is, since nothing is known of the cluster.
+    /// Leaves it as it is, since nothing is known of the cluster.
     Stay,
 }
 
-/// Tells why `cluster` is not probed, if so; the rules and their order are those of this module.
+/// Returns why this cluster is not probed; `None` if it is. Rules and order are those of this module.
 pub fn skip(cluster: &Cluster) -> Option<Skip> {
     if cluster.metadata.deletion_timestamp.is_some() {
         return Some(deleting("metadata.deletionTimestamp is set"));
@@ -65,7 +64,7 @@ pub fn skip(cluster: &Cluster) -> Option<Skip> {
     };
     let operation = shoot.last_operation.as_ref();
     let kind = operation.map_or("", |it| &it.kind);
-    let operation = operation.map_or_else(String::new, ToString::to_string);
+    let shown = || operation.map_or_else(String::new, ToString::to_string);
     let new = |reason, then, message: &str| Some(Skip::new(reason, then, message.to_owned()));
     if shoot.workers.iter().any(|pool| pool.control_plane) {
         new(
@@ -86,14 +85,16 @@ pub fn skip(cluster: &Cluster) -> Option<Skip> {
         )
     } else if kind == "LiveMigrate" {
         let message = format!(
-            "spec.shoot.status.lastOperation is {operation}: the control plane moves to another seed \
-             while it runs, so nothing is scaled to zero"
+            "spec.shoot.status.lastOperation is {}: the control plane moves to another seed while it \
+             runs, so nothing is scaled to zero",
+            shown()
         );
         new("LiveMigrating", Then::LetGo, &message)
     } else if !["", "Create", "Reconcile", "Restore"].contains(&kind) {
         let message = format!(
-            "spec.shoot.status.lastOperation is {operation}, of a type that this version does not \
-             know, so nothing is scaled to zero: look for a newer version"
+            "spec.shoot.status.lastOperation is {}, of a type that this version does not know, so \
+             nothing is scaled to zero: look for a newer version",
+            shown()
         );
         new("UnknownOperation", Then::LetGo, &message)
     } else if shoot.hibernation_enabled {
@@ -117,7 +118,7 @@ pub fn skip(cluster: &Cluster) -> Option<Skip> {
             "spec.shoot.spec.provider.workers is empty: there are no nodes to lose",
         )
     } else {
-        not_yet_there(shoot.last_operation.as_ref())
+        not_yet_there(operation)
     }
 }
 

@@ -6,7 +6,7 @@ mod loops;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use futures::{FutureExt as _, StreamExt};
+use futures::StreamExt;
 use kube::{Api, core::PartialObjectMeta, runtime::watcher};
 use tokio::{sync::watch, time::sleep};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
@@ -129,10 +129,7 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
         needs,
         health: observed.health,
     };
-    // The writer outlives the loops, whose end may cause the last reports.
-    let last = CancellationToken::new();
-    let loops = fleet.run(stop).map(|()| last.cancel());
-    tokio::join!(writer.run(last.clone()), loops);
+    writer.beside(fleet.run(stop)).await;
 }
 
 /// Passes the ClusterHealths that others delete on to their writer.

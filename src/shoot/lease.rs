@@ -8,7 +8,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::list::{self, DecodeError, Item};
+use super::read::MAX_LEASES_BYTES;
 use super::uid::Uid;
+use super::unread::Target;
 use super::wire::{Fields, Malformed, meta};
 
 /// `coordination/v1.Lease`.
@@ -96,6 +98,9 @@ impl LeaseList {
 
 impl Item for Lease {
     const LIST: &'static str = "LeaseList";
+    const TARGET: Target = Target::Leases;
+    const PATH: &'static str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+    const MAX_BYTES: usize = MAX_LEASES_BYTES;
 
     fn read(message: &[u8]) -> Result<Option<Self>, DecodeError> {
         let mut said = LeaseText::default();

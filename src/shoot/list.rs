@@ -7,6 +7,7 @@
 
 use std::mem;
 
+use super::unread::Target;
 use super::wire::{CUT_OFF, Fields, MAGIC, Malformed, kind_of, unknown};
 use crate::util::text::clean;
 
@@ -90,6 +91,12 @@ impl From<Malformed> for DecodeError {
 pub(super) trait Item: Sized {
     /// The kind of the list.
     const LIST: &'static str;
+    /// The list, as messages name it.
+    const TARGET: Target;
+    /// The path of the list.
+    const PATH: &'static str;
+    /// The most bytes that the list may have.
+    const MAX_BYTES: usize;
 
     /// Reads one; `None` if it has no name, so that it is no object's.
     fn read(message: &[u8]) -> Result<Option<Self>, DecodeError>;

@@ -4,6 +4,8 @@
 //! takes and sends it although it is no UTF-8. One Node must not make the list unreadable by that.
 
 use super::list::{self, DecodeError, Item};
+use super::read::MAX_NODES_BYTES;
+use super::unread::Target;
 use super::wire::{Fields, Malformed, entry, meta};
 
 /// `core/v1.Node`.
@@ -73,6 +75,9 @@ impl Node {
 
 impl Item for Node {
     const LIST: &'static str = "NodeList";
+    const TARGET: Target = Target::Nodes;
+    const PATH: &'static str = "/api/v1/nodes";
+    const MAX_BYTES: usize = MAX_NODES_BYTES;
 
     fn read(message: &[u8]) -> Result<Option<Self>, DecodeError> {
         let (mut node, mut name) = (Self::default(), "");

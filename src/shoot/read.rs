@@ -78,7 +78,7 @@ impl Shoot {
     ) -> Result<LeaseRead, Unread> {
         // tokio's clock is the monotonic clock, except in tests that pause it.
         let started = tokio::time::Instant::now().into_std();
-        let listed = self.list(Target::Leases, consistency, limit).await?;
+        let listed = self.list(consistency, limit).await?;
         Ok(LeaseRead {
             started,
             finished: tokio::time::Instant::now().into_std(),
@@ -98,19 +98,22 @@ impl Shoot {
         consistency: Consistency,
         limit: Duration,
     ) -> Result<Vec<Node>, Unread> {
-        let listed = self.list(Target::Nodes, consistency, limit).await?;
+        let listed = self.list(consistency, limit).await?;
         Ok(listed.items)
     }
 
     async fn list<T: Item>(
         &self,
-        tried: Target,
         consistency: Consistency,
         limit: Duration,
     ) -> Result<Listed<T>, Unread> {
-        let (path, most) = list_of(tried, consistency);
+        let (tried, path) = (T::TARGET, T::PATH);
+        let path = match consistency {
+            Consistency::Cached => format!("{path}?resourceVersion=0"),
+            Consistency::Consistent => path.to_owned(),
+        };
         let exchange = async {
-            let (head, mut body) = self.ask(tried, path, PROTOBUF).await?;
+            let (head, mut body) = self.ask(tried, &path, PROTOBUF).await?;
             if !head.status.is_success() {
                 return Err(refusal(tried, &head, body).await);
             }
@@ -129,8 +132,8 @@ impl Shoot {
                 // Trailers are of no use.
                 let data = frame.into_data().unwrap_or_default();
                 bytes += data.len();
-                if bytes > most {
-                    return Err(tried.too_large(most));
+                if bytes > T::MAX_BYTES {
+                    return Err(tried.too_large(T::MAX_BYTES));
                 }
                 start.extend(data.iter().take(START_BYTES - start.len()));
                 coming.take(&data).map_err(|it| refused(it, &start))?;
@@ -180,24 +183,6 @@ struct Listed<T> {
 #[derive(Deserialize)]
 struct Status {
     message: String,
-}
-
-/// Where a list is, and the most bytes that it may have.
-fn list_of(target: Target, consistency: Consistency) -> (&'static str, usize) {
-    match (target, consistency) {
-        (Target::Nodes, Consistency::Cached) => {
-            ("/api/v1/nodes?resourceVersion=0", MAX_NODES_BYTES)
-        }
-        (Target::Nodes, Consistency::Consistent) => ("/api/v1/nodes", MAX_NODES_BYTES),
-        (_, Consistency::Cached) => (
-            "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases?resourceVersion=0",
-            MAX_LEASES_BYTES,
-        ),
-        (_, Consistency::Consistent) => (
-            "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases",
-            MAX_LEASES_BYTES,
-        ),
-    }
 }
 
 /// Reads a body, at most so many bytes of it. What was read before an error is returned as well. The connection is

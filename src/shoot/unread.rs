@@ -17,6 +17,9 @@ pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
 /// A server that asks for less is not asked sooner: it is overloaded.
 pub const MIN_RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// The reason where something that the seed has could not be read.
+pub const SEED_UNREADABLE: &str = "SeedUnreadable";
+
 /// Room for the text of a cause or of a server, in characters.
 const MAX_TEXT: usize = 120;
 

@@ -132,9 +132,11 @@ impl Writer {
         self.events.clone()
     }
 
-    /// Writes until it is stopped, and then what is due at that moment.
-    pub async fn run(self, stop: CancellationToken) {
-        (self.run)(stop).await;
+    /// Writes until this work has ended, and then what is due at that moment: its end may cause the last reports.
+    pub async fn beside(self, work: impl Future<Output = ()>) {
+        let ended = CancellationToken::new();
+        let work = work.map(|()| ended.cancel());
+        tokio::join!((self.run)(ended.clone()), work);
     }
 }
 

@@ -75,10 +75,7 @@ pub async fn run(weeder: Weeder, stop: CancellationToken) {
     let watches = &instruments.common.watches;
     let policies = watches.begin("WeedPolicies", "watch-weedpolicies");
     let weeding = Weeding::new(&seed, dry_run, &instruments, reports);
-    // Its last reports may be about the last deletions, so the writer outlives them.
-    let last = CancellationToken::new();
-    let weeding = weeding.run(policies, stop).map(|()| last.cancel());
-    tokio::join!(writer.run(last.clone()), weeding);
+    writer.beside(weeding.run(policies, stop)).await;
 }
 
 /// How a deletion ended.

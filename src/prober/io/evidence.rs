@@ -171,17 +171,15 @@ impl Sources {
     /// Adds what is known here: a consistent list needs etcd too, and while the watch of the Secret
     /// is broken, newer credentials than the refused ones may be unknown.
     fn comment(&self, mut error: Unread, consistency: Consistency) -> Unread {
-        match (error.reason, consistency, self.secret.trouble()) {
-            ("Timeout", Consistency::Consistent, _) => {
-                error.message += ", and its etcd, which a consistent list needs";
-            }
-            ("Unauthorized", _, Some(trouble)) => {
-                error.message += &format!(
-                    "; a newer one may not be known here: the watch of the Secret broke, and has told \
-                     nothing since ({trouble})"
-                );
-            }
-            _ => {}
+        if error.said == Said::Late && consistency == Consistency::Consistent {
+            error.message += ", and its etcd, which a consistent list needs";
+        } else if error.reason == "Unauthorized"
+            && let Some(trouble) = self.secret.trouble()
+        {
+            error.message += &format!(
+                "; a newer one may not be known here: the watch of the Secret broke, and has told \
+                 nothing since ({trouble})"
+            );
         }
         error
     }

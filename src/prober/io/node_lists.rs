@@ -20,12 +20,10 @@ use tokio::{
 use crate::{
     gardener::Machine,
     runtime::seed::{CallError, Seed},
-    shoot::{Consistency, Node, Said, Shoot, Unread},
+    shoot::{Consistency, Node, SEED_UNREADABLE, Said, Shoot, Unread},
     util::text::clean,
 };
 
-/// The reason where something that the seed has could not be read.
-pub(crate) const SEED_UNREADABLE: &str = "SeedUnreadable";
 /// The kind of a list of Machines.
 const MACHINE_LIST: &str = "MachineList";
 /// Limit on the quoted kind of another list, in characters.

@@ -25,12 +25,11 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::slim::{KEY, Secret};
 use crate::{
-    prober::node_lists::SEED_UNREADABLE,
     runtime::{
         seed::{is_for_lack_of_rights, told},
         watch::{Cause, State, Watches, large_watch_config},
     },
-    shoot::{KubeconfigError, Unread},
+    shoot::{KubeconfigError, SEED_UNREADABLE, Unread},
 };
 
 mod slim;
@@ -99,7 +98,7 @@ impl Secrets {
 pub struct Named {
     name: Arc<str>,
     secrets: Store<Secret>,
-    /// Whether the store has everything: kube's store wakes only one of those that wait for that.
+    /// Completeness of the store. kube's store itself wakes only one of those that wait for it.
     is_listed: watch::Receiver<bool>,
     state: watch::Receiver<State>,
     _task: AbortOnDropHandle<()>,

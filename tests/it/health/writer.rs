@@ -131,7 +131,7 @@ impl Desk {
 fn start(seed: &Seed, (clusters, policies): Left) -> (Reporter, CancellationToken) {
     let (writer, reporter) = Reporter::new(seed.unlimited(), clusters, policies);
     let stop = CancellationToken::new();
-    tokio::spawn(writer.run(stop.clone()));
+    tokio::spawn(writer.beside(stop.clone().cancelled_owned()));
     (reporter, stop)
 }
 

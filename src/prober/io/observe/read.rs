@@ -11,10 +11,10 @@ use crate::{
     prober::{
         candidates::Roster,
         heartbeat::{LeaseNames, LeaseSnapshot},
-        node_lists::{NodeLists, SEED_UNREADABLE},
+        node_lists::NodeLists,
         watch::{Conclusion, Taken},
     },
-    shoot::{Consistency, LeaseRead, Unread},
+    shoot::{Consistency, LeaseRead, SEED_UNREADABLE, Unread},
     util::mono_time::Origin,
 };
 
