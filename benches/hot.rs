@@ -11,7 +11,7 @@ use dependency_watchdog::{
     api::ProbePolicy,
     cluster::{Index, Policy},
     gardener::Cluster,
-    prober::{candidates::Roster, heartbeat::LeaseSnapshot, verdict::LeaseRules, watch::Watch},
+    prober::{leases::LeaseSnapshot, verdict::LeaseRules, watch::Watch},
     shoot::LeaseList,
     util::mono_time::MonoTime,
 };
@@ -74,7 +74,6 @@ fn judge_5000_leases(bencher: Bencher<'_, '_>) {
     let mut watch = Watch::new(RULES);
     for (number, list) in before.iter().enumerate() {
         watch.observe(&snapshot(list, number));
-        watch.learn(Roster::default(), moment(number), true);
     }
     bencher
         .with_inputs(|| watch.clone())
@@ -93,7 +92,6 @@ fn schedule_10000_clusters(bencher: Bencher<'_, '_>) {
         let list = LeaseList::decode(&leases(0, shoot, FEW_LEASES)).unwrap();
         let mut watch = Watch::new(RULES);
         watch.observe(&snapshot(&list, 0));
-        watch.learn(Roster::default(), moment(0), true);
         watch
     };
     let watches: Vec<Watch> = (0..CLUSTERS).map(watch).collect();

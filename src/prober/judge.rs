@@ -1,8 +1,8 @@
 //! Evidence in, verdict out: pure, with time as an argument.
 
-pub mod candidates;
 pub mod finding;
-pub mod heartbeat;
+pub mod leases;
+pub mod nodes;
 pub mod proof;
 pub mod schedule;
 pub mod verdict;

@@ -30,7 +30,7 @@ pub mod standby;
 
 pub use self::{
     io::{evidence, metrics, node_lists, observe, perform, rights, scale, secrets},
-    judge::{candidates, finding, heartbeat, proof, schedule, verdict, watch},
+    judge::{finding, leases, nodes, proof, schedule, verdict, watch},
     protect::{debts, flow, machine, plan, scale_error, treatment, turns},
 };
 

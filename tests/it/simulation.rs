@@ -6,12 +6,12 @@
 mod properties;
 mod world;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use dependency_watchdog::{
     prober::{
-        candidates::Roster,
-        heartbeat::{LeaseNames, LeaseSnapshot},
+        leases::LeaseSnapshot,
+        nodes::Facts,
         schedule::Occasion,
         verdict::{LeaseRules, Verdict},
         watch::{Taken, Watch},
@@ -291,13 +291,12 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
     let mut resumed = None;
     let mut now = OPERATOR_STARTS;
     let mut restarts = scenario.restarts().into_iter().peekable();
-    // When a read of Nodes and Machines that is under way began, and the leases that there were then.
-    let mut facts: Option<(f64, Arc<LeaseNames>)> = None;
-    let mut put_off = 0.0;
+    // When a read of Nodes and Machines that is under way began.
+    let (mut facts, mut put_off) = (None, 0.0);
     loop {
         let (next, occasion) = operator.watch.next(moment(now), rng.f64());
         let due = seconds(next).max(now);
-        let ended = facts.as_ref().map(|(began, _)| began + scenario.facts_take);
+        let ended = facts.map(|began| began + scenario.facts_take);
         let ended = ended.filter(|ended| *ended <= due);
         let due = ended.map_or(due, |ended| ended.max(now));
         if let Some(restart) = restarts.next_if(|restart| *restart <= due) {
@@ -321,9 +320,8 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
             put_off = now + wait.as_secs_f64();
             learnt = None;
         }
-        if let Some((began, leases)) = &learnt {
-            let roster = roster(scenario, leases);
-            operator.watch.learn(roster, moment(*began), true);
+        if let Some(began) = learnt {
+            operator.learn(began);
             findings.facts_read += 1;
             if !operator.watch.is_outlived(moment(now)) {
                 operator.conclude(&world, now, &mut findings, &interruptions);
@@ -371,9 +369,7 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
         });
         now = answered;
         if taken == Taken::NeedsFacts && learnt.is_none() {
-            if now >= put_off {
-                facts.get_or_insert_with(|| (answered, operator.watch.leases().names().clone()));
-            }
+            facts = facts.or((now >= put_off).then_some(answered));
         } else {
             facts = None;
             operator.conclude(&world, now, &mut findings, &interruptions);
@@ -456,6 +452,21 @@ impl<'a> Operator<'a> {
         })
     }
 
+    /// Learns of all nodes, by a read that began then.
+    fn learn(&mut self, began: f64) {
+        let nodes = (0..self.scenario.nodes).map(|node| Node {
+            name: name(node),
+            ..Node::default()
+        });
+        self.watch.learn(&Facts {
+            began: moment(began),
+            consistent: true,
+            nodes: &nodes.collect::<Vec<_>>(),
+            machines: None,
+            pools: &BTreeMap::new(),
+        });
+    }
+
     /// Concludes from what has been read by then.
     fn conclude(
         &mut self,
@@ -500,16 +511,6 @@ impl<'a> Operator<'a> {
             }
         }
     }
-}
-
-fn roster(scenario: &Scenario, leases: &Arc<LeaseNames>) -> Roster {
-    let nodes: Vec<Node> = (0..scenario.nodes)
-        .map(|node| Node {
-            name: name(node),
-            ..Node::default()
-        })
-        .collect();
-    Roster::new(leases, &nodes, None, &BTreeMap::new())
 }
 
 fn name(node: usize) -> Box<str> {

@@ -8,13 +8,13 @@ mod seen;
 use std::{collections::BTreeMap, time::Duration};
 
 pub use self::returning::Returning;
-pub(crate) use self::returning::silent;
+pub(crate) use self::returning::mark_silent;
 use self::seen::{Pulse, Seen, cut};
 pub use crate::cluster::LeaseRules;
 use crate::{
     prober::{
-        candidates::{Exclusion, Roster},
-        heartbeat::Heartbeats,
+        leases::Leases,
+        nodes::Exclusion,
         proof::{self, Proof, READS_PER_PERIOD},
     },
     util::mono_time::MonoTime,
@@ -130,8 +130,7 @@ impl Assessment {
     /// Counts the leases as of `at`, the start of the last read. Those silent since before `onset`, when an
     /// outage began, are no part of it.
     pub fn new(
-        leases: &Heartbeats,
-        roster: &Roster,
+        leases: &Leases,
         thresholds: &LeaseRules,
         protected: bool,
         onset: Option<MonoTime>,
@@ -139,10 +138,11 @@ impl Assessment {
     ) -> Self {
         let thresholds = &thresholds.of(protected);
         let seen = || {
-            let places = leases.iter().zip(roster.places(leases.names()));
-            places.map(|((_, beat), place)| Seen::new(beat, place, thresholds, protected, at))
+            let beats = leases.iter();
+            beats.map(|beat| Seen::new(beat, thresholds, protected, at))
         };
-        let counted = Self::count(seen(), roster, thresholds, protected, onset, at);
+        let count = |onset| Self::count(leases, seen(), thresholds, protected, onset, at);
+        let counted = count(onset);
         let is_long = counted.longest_silence > Some(onset::spread(thresholds));
         if onset.is_some() || !is_long {
             return counted;
@@ -150,14 +150,14 @@ impl Assessment {
         let (onset, together) = cut(seen(), thresholds, protected, at);
         Self {
             scattered: !together,
-            ..Self::count(seen(), roster, thresholds, protected, onset, at)
+            ..count(onset)
         }
     }
 
     /// Counts these leases.
     fn count<'a>(
-        leases: impl Iterator<Item = Seen<'a>>,
-        roster: &Roster,
+        leases: &Leases,
+        seen: impl Iterator<Item = Seen<'a>>,
         thresholds: &LeaseRules,
         protected: bool,
         onset: Option<MonoTime>,
@@ -165,22 +165,21 @@ impl Assessment {
     ) -> Self {
         let mut assessment = Self {
             at,
-            roster: roster.read,
-            machines: roster.machines(),
+            roster: leases.placed,
+            machines: leases.machines(),
             protected,
             ..Self::default()
         };
-        // In the order of the roster, and those in no known zone last.
-        let names = roster.zones().iter().cloned().map(Some).chain([None]);
+        // In their order, and those in no known zone last.
+        let names = leases.zones().iter().cloned().map(Some).chain([None]);
         let mut zones: Vec<ZoneCount> = names
             .map(|name| ZoneCount {
                 name,
                 ..ZoneCount::default()
             })
             .collect();
-        let mut judged = Vec::with_capacity(leases.size_hint().0);
-        let mut silences = vec![];
-        for seen in leases {
+        let (mut judged, mut silences) = (vec![], vec![]);
+        for seen in seen {
             let (pulse, expiry) = (seen.pulse, seen.expiry);
             let renewed = seen.beat.renewed();
             assessment.silent += usize::from(pulse != Pulse::Fresh);
@@ -202,7 +201,11 @@ impl Assessment {
                 }
                 None => {
                     assessment.candidates += 1;
-                    let zone = seen.zone.map_or(roster.zones().len(), usize::from);
+                    let zone = seen
+                        .beat
+                        .place
+                        .zone
+                        .map_or(leases.zones().len(), usize::from);
                     if let Some(zone) = zones.get_mut(zone) {
                         zone.candidates += 1;
                         zone.expired += usize::from(pulse == Pulse::Expired);
@@ -222,7 +225,7 @@ impl Assessment {
                 }
             }
         }
-        if assessment.expired > 0 && !roster.zones().is_empty() {
+        if assessment.expired > 0 && !leases.zones().is_empty() {
             zones.retain(|zone| zone.candidates > 0);
             assessment.zones = zones;
         }

@@ -14,8 +14,8 @@ pub use self::answers::{Conclusion, Request, Taken};
 use self::{budget::Budget, nodes::NodeFacts};
 use crate::{
     prober::{
-        candidates::Roster,
-        heartbeat::{Heartbeats, Intake, LeaseSnapshot},
+        leases::{Intake, LeaseSnapshot, Leases},
+        nodes::Facts,
         proof::Proof,
         schedule::{LastRead, Occasion, ReadOutcome, sooner},
         verdict::{Assessment, Doubt, LeaseRules, Returning, Verdict},
@@ -33,7 +33,7 @@ const SLOW_LISTS: u32 = 3;
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
     rules: LeaseRules,
-    leases: Heartbeats,
+    leases: Leases,
     pub(in crate::prober) facts: NodeFacts,
     budget: Budget,
     proof: Proof,
@@ -107,7 +107,9 @@ impl Watch {
 
     fn forget_outage(&mut self) {
         self.onset = None;
-        self.leases.recovered();
+        for beat in self.leases.iter_mut() {
+            beat.silenced = false;
+        }
     }
 
     /// The next read; `draw`, uniform in [0, 1), places the jitter.
@@ -175,29 +177,19 @@ impl Watch {
     /// Takes in a list of leases.
     pub fn observe(&mut self, snapshot: &LeaseSnapshot<'_>) -> Taken {
         self.end_outage();
-        let Intake::Taken {
-            names_changed,
-            rolled_back,
-            recreated,
-        } = self.leases.observe(snapshot)
-        else {
+        let intake = self.leases.take(snapshot);
+        if intake == Intake::Stale {
             return Taken::ReadAgain;
-        };
+        }
         self.in_a_row.failures = 0;
-        if rolled_back {
+        if intake == Intake::RolledBack {
             self.proof = Proof::default();
             // Leases look as old as the backup, which may be from long before the outage: they are part of it.
             self.onset = None;
             self.is_late = self.protected;
             self.facts.forget_all(snapshot.started);
         }
-        let changed = names_changed || !recreated.is_empty();
-        for name in recreated {
-            self.facts.forget(name, snapshot.started);
-        }
-        if changed {
-            self.facts.compare(self.leases.names());
-        }
+        self.facts.lack_leases = !self.leases.are_placed();
         self.adopt_recalled();
         let silent_before = self.assessment.as_ref().map_or(0, |seen| seen.expired);
         let suspect_before = self.suspect();
@@ -235,12 +227,13 @@ impl Watch {
         Taken::Ready
     }
 
-    /// Takes in Nodes and Machines; `read` is when their reads started, and `consistent` is
-    /// set if no cache answered.
-    pub fn learn(&mut self, roster: Roster, read: MonoTime, consistent: bool) {
-        self.facts.learn(roster, read, self.leases.names());
+    /// Takes in Nodes and Machines.
+    pub fn learn(&mut self, facts: &Facts<'_>) {
+        self.leases.learn(facts);
+        self.facts.learn(facts.began);
+        self.facts.lack_leases = !self.leases.are_placed();
         self.assessment = self.last.map(|last| self.assess(last.started));
-        self.facts.doubt(self.assessment.as_ref(), consistent);
+        self.facts.doubt(self.assessment.as_ref(), facts.consistent);
     }
 
     /// Nodes or Machines could not be read. They are put off, for as long as the server asks if it does;
@@ -311,14 +304,13 @@ impl Watch {
     }
 
     /// The leases as seen so far.
-    pub fn leases(&self) -> &Heartbeats {
+    pub fn leases(&self) -> &Leases {
         &self.leases
     }
 
     fn assess(&self, at: MonoTime) -> Assessment {
         let seen = Assessment::new(
             &self.leases,
-            &self.facts.roster,
             &self.rules,
             self.protected,
             // What is known of a renewal may become more exact.

@@ -88,7 +88,6 @@ impl Observer {
         };
         self.background.due = now + pause;
         self.background.began = Some(now);
-        let leases = self.watch.leases().names().clone();
         // A cache may show Nodes as they were before kube-controller-manager marked them.
         let consistent = self.watch.facts.doubted().is_some() || self.background.awaited;
         let facts = self
@@ -96,7 +95,7 @@ impl Observer {
             .facts_in_background(consistent, self.background.awaited);
         let facts = Box::pin(facts);
         match timeout_at(due, facts).await {
-            Ok(Background::Read(facts)) => self.learn(&facts, &leases, consistent),
+            Ok(Background::Read(facts)) => self.learn(&facts, consistent),
             Ok(Background::Failed(_) | Background::Slow) if only_awaited => {}
             Ok(Background::Failed(error)) => {
                 self.not_learnt(&error);

@@ -1,6 +1,6 @@
 //! One read: leases, the facts that they need, and what follows from both.
 
-use std::{panic::resume_unwind, sync::Arc};
+use std::panic::resume_unwind;
 
 use tokio::time::{Instant, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
@@ -9,9 +9,9 @@ use super::{AWAITED_PAUSE, Observer};
 use crate::{
     observer::{NodeCounts, observation::Found},
     prober::{
-        candidates::Roster,
-        heartbeat::{LeaseNames, LeaseSnapshot},
+        leases::LeaseSnapshot,
         node_lists::NodeLists,
+        nodes::Facts,
         watch::{Conclusion, Taken},
     },
     shoot::{Consistency, LeaseRead, SEED_UNREADABLE, Unread},
@@ -84,7 +84,6 @@ impl Observer {
 
     async fn facts(&mut self) -> Result<(), Unread> {
         loop {
-            let leases = self.watch.leases().names().clone();
             let mut request = self.watch.request();
             // Another cached list cannot settle what a cached list left in doubt.
             request.consistent |= self.watch.facts.doubted().is_some();
@@ -93,7 +92,7 @@ impl Observer {
                 Err(error) => Waited::Ended(Err(error)),
             };
             match facts {
-                Waited::Ended(Ok(facts)) => self.learn(&facts, &leases, request.consistent),
+                Waited::Ended(Ok(facts)) => self.learn(&facts, request.consistent),
                 Waited::Ended(Err(error)) => {
                     self.not_learnt(&error);
                     return Err(error);
@@ -134,12 +133,15 @@ impl Observer {
         }
     }
 
-    /// Takes in facts; `leases` are the names from before they were read.
-    pub(super) fn learn(&mut self, facts: &NodeLists, leases: &Arc<LeaseNames>, consistent: bool) {
-        let machines = facts.machines.as_deref();
-        let roster = Roster::new(leases, &facts.nodes, machines, &self.settings.pools);
-        let began = self.origin.moment(facts.began.into_std());
-        self.watch.learn(roster, began, consistent);
+    /// Takes in facts.
+    pub(super) fn learn(&mut self, facts: &NodeLists, consistent: bool) {
+        self.watch.learn(&Facts {
+            began: self.origin.moment(facts.began.into_std()),
+            consistent,
+            nodes: &facts.nodes,
+            machines: facts.machines.as_deref(),
+            pools: &self.settings.pools,
+        });
         self.contact.unread_facts = None;
         if let Some(pause) = self.watch.facts.doubted() {
             let pause = match self.background.awaited {

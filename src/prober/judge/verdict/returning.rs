@@ -5,10 +5,7 @@ use super::{
     seen::{Pulse, Seen},
 };
 use crate::{
-    prober::{
-        candidates::{Exclusion, Roster},
-        heartbeat::Heartbeats,
-    },
+    prober::{leases::Leases, nodes::Exclusion},
     util::mono_time::MonoTime,
 };
 
@@ -24,18 +21,16 @@ pub struct Returning {
 impl Returning {
     /// Counts as of `at`. Readiness counts only if Nodes were read since the restore was allowed: `current`.
     pub(crate) fn new(
-        leases: &Heartbeats,
-        roster: &Roster,
+        leases: &Leases,
         thresholds: &LeaseRules,
         current: bool,
         at: MonoTime,
     ) -> Self {
-        let places = leases.iter().zip(roster.places(leases.names()));
         let mut returning = Self::default();
-        for ((_, beat), place) in places.filter(|((_, beat), _)| beat.silenced) {
-            let seen = Seen::new(beat, place, thresholds, false, at);
+        for beat in leases.iter().filter(|beat| beat.silenced) {
+            let seen = Seen::new(beat, thresholds, false, at);
             let is_awaited = matches!(seen.excluded, None | Some(Exclusion::NotReadYet));
-            let is_back = current && place.ready && seen.pulse == Pulse::Fresh;
+            let is_back = current && beat.place.ready && seen.pulse == Pulse::Fresh;
             returning.all += usize::from(is_awaited);
             returning.back += usize::from(is_awaited && is_back);
         }
@@ -48,21 +43,19 @@ impl Returning {
     }
 }
 
-/// For each lease, in the order of their names, whether it is silent in an outage that began at `onset`;
-/// or, if that was not watched, whether it may have been.
-pub(crate) fn silent(
-    leases: &Heartbeats,
-    roster: &Roster,
+/// Marks each lease that is silent in an outage that began at `onset`; or, if that was not watched, that may
+/// have been.
+pub(crate) fn mark_silent(
+    leases: &mut Leases,
     thresholds: &LeaseRules,
     (onset, watched): (Option<MonoTime>, bool),
     at: MonoTime,
-) -> Vec<bool> {
-    let places = leases.iter().zip(roster.places(leases.names()));
-    let silent = places.map(|((_, beat), place)| {
-        let seen = Seen::new(beat, place, thresholds, true, at);
-        seen.excluded.is_none()
+) {
+    for beat in leases.iter_mut() {
+        let seen = Seen::new(beat, thresholds, true, at);
+        let silent = seen.excluded.is_none()
             && (seen.pulse == Pulse::Expired || !watched)
-            && !seen.silent_before(onset)
-    });
-    silent.collect()
+            && !seen.silent_before(onset);
+        beat.silenced |= silent;
+    }
 }

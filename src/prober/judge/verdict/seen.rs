@@ -7,10 +7,7 @@ use super::{
     onset::{self, Renewal},
 };
 use crate::{
-    prober::{
-        candidates::{Exclusion, Place},
-        heartbeat::Heartbeat,
-    },
+    prober::{leases::Beat, nodes::Exclusion},
     util::mono_time::MonoTime,
 };
 
@@ -26,18 +23,16 @@ pub(super) enum Pulse {
 
 /// One lease at the time of an assessment.
 pub(super) struct Seen<'a> {
-    pub(super) beat: &'a Heartbeat,
+    pub(super) beat: &'a Beat,
     pub(super) expiry: Option<Duration>,
     pub(super) pulse: Pulse,
     /// Why it does not count, if it does not.
     pub(super) excluded: Option<Exclusion>,
-    pub(super) zone: Option<u16>,
 }
 
 impl<'a> Seen<'a> {
     pub(super) fn new(
-        beat: &'a Heartbeat,
-        place: Place,
+        beat: &'a Beat,
         thresholds: &LeaseRules,
         protected: bool,
         at: MonoTime,
@@ -45,7 +40,8 @@ impl<'a> Seen<'a> {
         let expiry = thresholds.expiry(beat.period());
         let pulse = pulse(beat, expiry, at);
         let is_fresh = protected && pulse == Pulse::Fresh;
-        let excluded = place.excluded.filter(|why| !is_fresh || !why.is_by_phase());
+        let excluded = beat.place.excluded;
+        let excluded = excluded.filter(|why| !is_fresh || !why.is_by_phase());
         let is_cut = pulse == Pulse::Expired && beat.is_cut;
         let excluded = excluded.or(is_cut.then_some(Exclusion::Disregarded));
         Self {
@@ -53,7 +49,6 @@ impl<'a> Seen<'a> {
             expiry,
             pulse,
             excluded,
-            zone: place.zone,
         }
     }
 
@@ -121,7 +116,7 @@ pub(super) fn cut<'a>(
     (Some(earliest(thresholds, false).unwrap_or(long_ago)), false)
 }
 
-fn pulse(beat: &Heartbeat, expiry: Option<Duration>, at: MonoTime) -> Pulse {
+fn pulse(beat: &Beat, expiry: Option<Duration>, at: MonoTime) -> Pulse {
     let (Some(window), Some(expiry)) = (beat.renewed(), expiry) else {
         return Pulse::Unknown;
     };

@@ -1,13 +1,11 @@
-use std::sync::Arc;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use proptest::prelude::*;
 use rstest::rstest;
 
-use super::{onset::Renewal, *};
+use super::{Leases as Beats, onset::Renewal, *};
 use crate::{
     gardener::Machine,
-    prober::heartbeat::{LeaseNames, LeaseSnapshot},
+    prober::{leases::LeaseSnapshot, nodes::Facts},
     shoot::{Lease, Node, RenewTime},
 };
 
@@ -48,7 +46,7 @@ struct Leases {
 }
 
 impl Leases {
-    fn read(self) -> (Heartbeats, Vec<Node>) {
+    fn read(self) -> (Beats, Vec<Node>) {
         let kinds = [
             (self.expired, Some(SILENT), 40),
             (self.unknown, None, 40),
@@ -62,14 +60,14 @@ impl Leases {
     }
 
     fn assess(self, thresholds: &LeaseRules, protected: bool) -> Assessment {
-        let (beats, nodes) = self.read();
-        let roster = Roster::new(beats.names(), &nodes, None, &BTreeMap::new());
-        Assessment::new(&beats, &roster, thresholds, protected, None, at(NOW))
+        let (mut beats, nodes) = self.read();
+        learn(&mut beats, &nodes, None);
+        Assessment::new(&beats, thresholds, protected, None, at(NOW))
     }
 }
 
 /// Leases that were last renewed then, if that is known, and last for so many seconds.
-fn read(leases: impl Iterator<Item = (Option<i64>, i32)>) -> (Heartbeats, Vec<Node>) {
+fn read(leases: impl Iterator<Item = (Option<i64>, i32)>) -> (Beats, Vec<Node>) {
     let leases: Vec<Lease> = leases
         .enumerate()
         .map(|(index, (renewed, duration))| Lease {
@@ -81,8 +79,8 @@ fn read(leases: impl Iterator<Item = (Option<i64>, i32)>) -> (Heartbeats, Vec<No
             duration_seconds: Some(duration),
         })
         .collect();
-    let mut beats = Heartbeats::default();
-    beats.observe(&LeaseSnapshot {
+    let mut beats = Beats::default();
+    beats.take(&LeaseSnapshot {
         started: at(NOW),
         finished: at(NOW),
         date: Some(NOW),
@@ -95,6 +93,16 @@ fn read(leases: impl Iterator<Item = (Option<i64>, i32)>) -> (Heartbeats, Vec<No
         ..Node::default()
     });
     (beats, nodes.collect())
+}
+
+fn learn(beats: &mut Beats, nodes: &[Node], machines: Option<&[Machine]>) {
+    beats.learn(&Facts {
+        began: at(NOW),
+        consistent: true,
+        nodes,
+        machines,
+        pools: &BTreeMap::new(),
+    });
 }
 
 fn machine(node: &str, phase: &str) -> Machine {
@@ -251,7 +259,6 @@ fn without_candidates(
 #[case::failed("Failed", 7, HEALTHY)]
 #[case::with_a_condition("condition", 7, HEALTHY)]
 #[case::updated("update", 7, HEALTHY)]
-#[case::new("new", 7, HEALTHY)]
 #[case::one_is_enough("Terminating", 1, HEALTHY)]
 #[case::none("Terminating", 0, OUTAGE)]
 // They may have another network.
@@ -270,7 +277,7 @@ fn fresh_leases_that_do_not_count_are_evidence(
         fresh: 1 + others,
         ..Leases::default()
     };
-    let (beats, mut nodes) = leases.read();
+    let (mut beats, mut nodes) = leases.read();
     let mut machines = vec![];
     for (index, node) in nodes.iter_mut().enumerate() {
         let mut phase = "Running";
@@ -286,17 +293,12 @@ fn fresh_leases_that_do_not_count_are_evidence(
         }
         machines.push(machine(&node.name, phase));
     }
-    let names: LeaseNames = nodes
-        .iter()
-        .take(if which == "new" { 3 } else { nodes.len() })
-        .map(|node| &*node.name)
-        .collect();
     if which == "no Node" {
         nodes.truncate(3);
     }
-    let roster = Roster::new(&Arc::new(names), &nodes, Some(&machines), &BTreeMap::new());
+    learn(&mut beats, &nodes, Some(&machines));
     let thresholds = thresholds(0.6);
-    let seen = Assessment::new(&beats, &roster, &thresholds, protected, None, at(NOW));
+    let seen = Assessment::new(&beats, &thresholds, protected, None, at(NOW));
     let expected = match (protected, which) {
         // Then those of Machines in these phases count, and no other is considered.
         (true, "Terminating" | "Failed") | (false, _) => expected,
@@ -314,16 +316,16 @@ fn fresh_leases_that_do_not_count_delay_no_suspicion() {
         fresh: 10,
         ..Leases::default()
     };
-    let (beats, nodes) = leases.read();
+    let (mut beats, nodes) = leases.read();
     let machines: Vec<_> = nodes
         .iter()
         .enumerate()
         .map(|(index, node)| machine(&node.name, ["Running", "Terminating"][index % 2]))
         .collect();
     let thresholds = thresholds(0.6);
-    let assess = |machines, at| {
-        let roster = Roster::new(beats.names(), &nodes, machines, &BTreeMap::new());
-        Assessment::new(&beats, &roster, &thresholds, false, None, at)
+    let mut assess = |machines, at| {
+        learn(&mut beats, &nodes, machines);
+        Assessment::new(&beats, &thresholds, false, None, at)
     };
     let all_count = assess(None, at(NOW));
     let half_count = assess(Some(&*machines), at(NOW));
@@ -351,17 +353,17 @@ fn nothing_is_suspect_while_the_age_of_no_candidate_is_known() {
         fresh: 7,
         ..Leases::default()
     };
-    let (beats, nodes) = leases.read();
+    let (mut beats, nodes) = leases.read();
     let machines: Vec<_> = nodes
         .iter()
         .enumerate()
         .map(|(index, node)| machine(&node.name, ["Running", "Failed"][usize::from(index >= 3)]))
         .collect();
-    let roster = Roster::new(beats.names(), &nodes, Some(&machines), &BTreeMap::new());
+    learn(&mut beats, &nodes, Some(&machines));
     let thresholds = thresholds(0.6);
     for second in 0..120 {
         let at = at(NOW + second);
-        let seen = Assessment::new(&beats, &roster, &thresholds, false, None, at);
+        let seen = Assessment::new(&beats, &thresholds, false, None, at);
         assert_eq!((seen.candidates, seen.period), (3, Duration::ZERO));
         assert!(!seen.suspect(), "{second}: {seen:?}");
     }
@@ -374,12 +376,12 @@ fn leases_that_do_not_count_are_counted_by_reason() {
         fresh: 1,
         ..Leases::default()
     };
-    let (beats, mut nodes) = leases.read();
+    let (mut beats, mut nodes) = leases.read();
     nodes[0].not_managed_by_mcm = true;
     nodes[1].in_place_update = true;
     nodes.truncate(2);
-    let roster = Roster::new(beats.names(), &nodes, None, &BTreeMap::new());
-    let seen = Assessment::new(&beats, &roster, &thresholds(0.6), false, None, at(NOW));
+    learn(&mut beats, &nodes, None);
+    let seen = Assessment::new(&beats, &thresholds(0.6), false, None, at(NOW));
     assert_eq!(seen.candidates, 0);
     let expected = [
         (Exclusion::NoNode, 2),
@@ -506,15 +508,15 @@ fn what_is_protected_recovers_at_a_share_of_its_own(
 }
 
 /// Leases that were last renewed so many seconds ago.
-fn renewed(ages: impl IntoIterator<Item = i64>) -> (Heartbeats, Roster) {
+fn renewed(ages: impl IntoIterator<Item = i64>) -> Beats {
     leases_of(ages.into_iter().map(Some))
 }
 
 /// As that; of some it is not known.
-fn leases_of(ages: impl IntoIterator<Item = Option<i64>>) -> (Heartbeats, Roster) {
-    let (beats, nodes) = read(ages.into_iter().map(|age| (age.map(|age| NOW - age), 40)));
-    let roster = Roster::new(beats.names(), &nodes, None, &BTreeMap::new());
-    (beats, roster)
+fn leases_of(ages: impl IntoIterator<Item = Option<i64>>) -> Beats {
+    let (mut beats, nodes) = read(ages.into_iter().map(|age| (age.map(|age| NOW - age), 40)));
+    learn(&mut beats, &nodes, None);
+    beats
 }
 
 const HOUR: i64 = 3_600;
@@ -543,12 +545,12 @@ fn what_died_long_before_is_no_part_of_an_outage(
     #[case] age: Option<i64>,
 ) {
     let ages = silent.into_iter().chain(std::iter::repeat_n(1, fresh));
-    let (beats, roster) = renewed(ages);
+    let beats = renewed(ages);
     let thresholds = LeaseRules {
         minimum: 2,
         ..thresholds(0.6)
     };
-    let seen = Assessment::new(&beats, &roster, &thresholds, false, None, at(NOW));
+    let seen = Assessment::new(&beats, &thresholds, false, None, at(NOW));
     let verdict = seen.verdict(&thresholds, &Watched::Long.proof());
     let long = seen.excluded.get(&Exclusion::LongSilent).copied();
     assert_eq!((verdict, long.unwrap_or(0)), (expected, before), "{seen:?}");
@@ -560,14 +562,14 @@ fn what_died_long_before_is_no_part_of_an_outage(
         assert!(seen.suspect());
         // What has begun goes on while those are silent that fell silent in it.
         let onset = Some(at(NOW) - longest);
-        let again = Assessment::new(&beats, &roster, &thresholds, true, onset, at(NOW));
+        let again = Assessment::new(&beats, &thresholds, true, onset, at(NOW));
         assert_eq!(again.verdict(&thresholds, &Watched::Long.proof()), verdict);
         assert_eq!(
             (again.longest_silence, &again.excluded),
             (seen.longest_silence, &seen.excluded)
         );
         // Also for a leader that has only the record of the protection.
-        let taken_over = Assessment::new(&beats, &roster, &thresholds, true, None, at(NOW));
+        let taken_over = Assessment::new(&beats, &thresholds, true, None, at(NOW));
         let proof = Watched::Long.proof();
         assert_eq!(taken_over.verdict(&thresholds, &proof), verdict);
     }
@@ -577,9 +579,9 @@ fn what_died_long_before_is_no_part_of_an_outage(
 #[test]
 fn unknown_leases_leave_open_whether_others_fell_silent_together() {
     let dead = (0..70).map(|n| Some(40 + 30 * n));
-    let (beats, roster) = leases_of(dead.chain([None; 30]));
+    let beats = leases_of(dead.chain([None; 30]));
     let thresholds = thresholds(0.6);
-    let seen = Assessment::new(&beats, &roster, &thresholds, false, None, at(NOW));
+    let seen = Assessment::new(&beats, &thresholds, false, None, at(NOW));
     let verdict = seen.verdict(&thresholds, &Watched::Long.proof());
     assert_eq!(verdict, doubt(Doubt::UnknownLeases), "{seen:?}");
 }
@@ -594,12 +596,12 @@ fn an_outage_whose_beginning_nobody_knows_lasts(
     #[case] recovery: f64,
     #[case] expected: Verdict,
 ) {
-    let (beats, roster) = renewed(ages);
+    let beats = renewed(ages);
     let thresholds = LeaseRules {
         recovery,
         ..thresholds(0.6)
     };
-    let seen = Assessment::new(&beats, &roster, &thresholds, true, None, at(NOW));
+    let seen = Assessment::new(&beats, &thresholds, true, None, at(NOW));
     let verdict = seen.verdict(&thresholds, &Watched::Long.proof());
     assert_eq!(verdict, expected, "{seen:?}");
 }
@@ -655,7 +657,7 @@ proptest! {
         sorted.sort_by_key(|(fresh, _)| *fresh);
         let fresh = sorted.iter().filter(|(fresh, _)| *fresh).count();
         let leases = Leases { expired: sorted.len() - fresh, fresh, ..Leases::default() };
-        let (beats, mut known) = leases.read();
+        let (mut beats, mut known) = leases.read();
         let mut machines = vec![];
         for (node, (_, fate)) in known.iter_mut().zip(&sorted) {
             node.in_place_update = *fate == 3;
@@ -665,8 +667,8 @@ proptest! {
             machines.push(machine(&node.name, ["Running", "Failed", "Terminating"][fate % 3]));
         }
         let thresholds = thresholds(fraction);
-        let roster = Roster::new(beats.names(), &known, Some(&machines), &BTreeMap::new());
-        let seen = Assessment::new(&beats, &roster, &thresholds, false, None, at(NOW));
+        learn(&mut beats, &known, Some(&machines));
+        let seen = Assessment::new(&beats, &thresholds, false, None, at(NOW));
         let verdict = seen.verdict(&thresholds, &Watched::Long.proof());
         let silent = sorted.len() - fresh;
         if !thresholds.reached(silent, sorted.len()) {
@@ -720,14 +722,14 @@ fn silent_leases_are_counted_by_zone() {
         Some("b"),
         Some("c"),
     ];
-    let (beats, mut nodes) = leases.read();
+    let (mut beats, mut nodes) = leases.read();
     for (node, zone) in nodes.iter_mut().zip(zones) {
         node.zone = zone.map(str::to_owned);
     }
     // A zone of which no lease counts is not told.
     nodes[6].not_managed_by_mcm = true;
-    let roster = Roster::new(beats.names(), &nodes, None, &BTreeMap::new());
-    let seen = Assessment::new(&beats, &roster, &thresholds(0.6), false, None, at(NOW));
+    learn(&mut beats, &nodes, None);
+    let seen = Assessment::new(&beats, &thresholds(0.6), false, None, at(NOW));
     let expected = [
         count(Some("a"), 1, 0),
         count(Some("b"), 3, 2),
@@ -744,12 +746,12 @@ fn zones_are_told_only_of_what_is_expired_and_only_if_they_are_known() {
             fresh: 3,
             ..Leases::default()
         };
-        let (beats, mut nodes) = leases.read();
+        let (mut beats, mut nodes) = leases.read();
         for node in &mut nodes {
             node.zone = zone.map(str::to_owned);
         }
-        let roster = Roster::new(beats.names(), &nodes, None, &BTreeMap::new());
-        let seen = Assessment::new(&beats, &roster, &thresholds(0.6), false, None, at(NOW));
+        learn(&mut beats, &nodes, None);
+        let seen = Assessment::new(&beats, &thresholds(0.6), false, None, at(NOW));
         assert_eq!(seen.zones, []);
     }
 }

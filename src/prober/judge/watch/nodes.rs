@@ -1,12 +1,11 @@
 //! What is known of Nodes and Machines, and when they have to be read again.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::time::Duration;
 
 use super::budget::Budget;
 use crate::{
     prober::{
-        candidates::{Exclusion, Roster},
-        heartbeat::LeaseNames,
+        nodes::Exclusion,
         proof::Proof,
         schedule::{retry_after, throttled_for},
         verdict::Assessment,
@@ -24,20 +23,16 @@ const DOUBTED: Duration = Duration::from_secs(10);
 /// thousand such clusters.
 const DOUBTED_AT_MOST: Duration = Duration::from_secs(300);
 
-/// The facts by which leases count.
+/// When the facts by which leases count were read, and are to be read again.
 #[derive(Clone, Debug, Default)]
 pub(in crate::prober) struct NodeFacts {
-    pub(super) roster: Roster,
-    /// Start of the reads that the roster is from.
+    /// Start of the reads that they are from.
     pub(super) read: Option<MonoTime>,
     wanted: Wanted,
-    /// Leases came since the facts were read.
-    lack_leases: bool,
+    /// Leases came since the facts were read, or were created anew.
+    pub(super) lack_leases: bool,
     /// When all leases were last forgotten: facts from before may be those of other nodes.
     forgot: Option<MonoTime>,
-    /// Leases that were created anew under their names, and when that was read: facts from before may be
-    /// those of another node.
-    recreated: BTreeMap<Box<str>, MonoTime>,
     doubted: Option<Duration>,
     /// When facts that could not be read may be read again, and the number of failures in a row.
     pub(super) put_off: Option<MonoTime>,
@@ -115,19 +110,6 @@ impl NodeFacts {
         self.forgot = Some(started);
     }
 
-    /// The lease of this name is another one since a read that started then.
-    pub(super) fn forget(&mut self, name: Box<str>, started: MonoTime) {
-        self.roster.forget(&name);
-        self.recreated.insert(name, started);
-    }
-
-    /// Notes the current leases.
-    pub(super) fn compare(&mut self, leases: &Arc<LeaseNames>) {
-        self.recreated
-            .retain(|name, _| leases.position(name).is_some());
-        self.lack_leases = !self.roster.covers(leases);
-    }
-
     /// Whether the facts have to be read before a verdict. `silenced` if leases turned silent.
     pub(super) fn come_first(
         &mut self,
@@ -171,22 +153,16 @@ impl NodeFacts {
         age >= AGE || (before_watch || before_writes) && age > seen.period
     }
 
-    /// Takes in facts whose reads started `read`; `leases` are those that there are now.
-    pub(super) fn learn(&mut self, roster: Roster, read: MonoTime, leases: &Arc<LeaseNames>) {
-        self.roster = roster;
+    /// Notes facts whose reads started `read`.
+    pub(super) fn learn(&mut self, read: MonoTime) {
         self.read = Some(read);
         self.put_off = None;
         self.failures = 0;
         self.forced = false;
-        self.recreated.retain(|_, started| read < *started);
-        for name in self.recreated.keys() {
-            self.roster.forget(name);
-        }
         self.wanted = match self.forgot {
             Some(forgot) if read < forgot => Wanted::ToDecide,
             _ => Wanted::No,
         };
-        self.compare(leases);
     }
 
     /// Judges new facts by what the leases say with them; `consistent` if no cache answered.

@@ -4,7 +4,8 @@ use std::{mem, time::Duration};
 
 use super::Watch;
 use crate::{
-    prober::verdict::{Returning, Verdict, silent},
+    prober::leases::Beat,
+    prober::verdict::{Returning, Verdict, mark_silent},
     util::mono_time::MonoTime,
 };
 
@@ -33,7 +34,7 @@ impl Watch {
         let Some(recalled) = self.recalled.take().filter(|_| self.protected) else {
             return;
         };
-        let renewed = self.leases.iter().filter_map(|(_, beat)| beat.renewed());
+        let renewed = self.leases.iter().filter_map(Beat::renewed);
         let grace = self.rules.grace;
         let onset = renewed
             .map(|window| window.latest)
@@ -47,12 +48,9 @@ impl Watch {
         if verdict != Verdict::Outage && !self.protected {
             return;
         }
-        let thresholds = &self.rules;
-        let onset = self.onset.map(|onset| onset - thresholds.grace);
-        let roster = &self.facts.roster;
+        let onset = self.onset.map(|onset| onset - self.rules.grace);
         let watched = !mem::take(&mut self.is_late);
-        let silent = silent(&self.leases, roster, thresholds, (onset, watched), at);
-        self.leases.silenced(silent.into_iter());
+        mark_silent(&mut self.leases, &self.rules, (onset, watched), at);
     }
 
     /// How many of the nodes that were silent in it are back.
@@ -60,7 +58,6 @@ impl Watch {
         let current = self
             .awaits
             .is_some_and(|since| self.facts.read >= Some(since));
-        let (roster, thresholds) = (&self.facts.roster, &self.rules);
-        Returning::new(&self.leases, roster, thresholds, current, at)
+        Returning::new(&self.leases, &self.rules, current, at)
     }
 }

@@ -1,4 +1,4 @@
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rstest::rstest;
@@ -6,7 +6,7 @@ use rstest::rstest;
 use super::*;
 use crate::{
     gardener::Machine,
-    prober::{candidates::Exclusion, heartbeat::LeaseNames, verdict::Doubt},
+    prober::{nodes::Exclusion, verdict::Doubt},
     shoot::{Lease, Node, RenewTime},
 };
 
@@ -90,34 +90,38 @@ impl Shoot {
     }
 
     fn learn(&mut self, now: f64) {
-        let leases = self.watch.leases().names().clone();
-        self.learn_of(&leases, now);
+        self.learn_of(&self.nodes(), None, now, true);
+        self.facts_read += 1;
     }
 
-    /// Learns what was read when there were these leases.
-    fn learn_of(&mut self, leases: &Arc<LeaseNames>, now: f64) {
-        let roster = Roster::new(leases, &self.nodes(), None, &BTreeMap::new());
-        self.watch.learn(roster, at(now), true);
-        self.facts_read += 1;
+    fn learn_of(
+        &mut self,
+        nodes: &[Node],
+        machines: Option<&[Machine]>,
+        now: f64,
+        consistent: bool,
+    ) {
+        self.watch.learn(&Facts {
+            began: at(now),
+            consistent,
+            nodes,
+            machines,
+            pools: &BTreeMap::new(),
+        });
     }
 
     /// Learns which nodes are ready.
     fn learn_ready(&mut self, ready: &[&str], now: f64) {
-        let leases = self.watch.leases().names().clone();
         let mut nodes = self.nodes();
         for node in nodes.iter_mut().filter(|node| ready.contains(&&*node.name)) {
             node.true_conditions = vec!["Ready".to_owned()];
         }
-        let roster = Roster::new(&leases, &nodes, None, &BTreeMap::new());
-        self.watch.learn(roster, at(now), true);
+        self.learn_of(&nodes, None, now, true);
     }
 
     /// Learns which Machines there are.
     fn learn_machines(&mut self, machines: &[Machine], now: f64, consistent: bool) {
-        let leases = self.watch.leases().names();
-        let pools = BTreeMap::new();
-        let roster = Roster::new(leases, &self.nodes(), Some(machines), &pools);
-        self.watch.learn(roster, at(now), consistent);
+        self.learn_of(&self.nodes(), Some(machines), now, consistent);
     }
 
     fn nodes(&self) -> Vec<Node> {
@@ -350,10 +354,9 @@ fn nodes_and_machines_are_read_when_they_matter() {
 fn a_lease_that_came_while_nodes_were_read_has_them_read_again() {
     let mut shoot = Shoot::new(RULES);
     shoot.list(105.0, 100);
-    let before = shoot.watch.leases().names().clone();
     shoot.names.push("d");
     shoot.list(107.0, 100);
-    shoot.learn_of(&before, 106.0);
+    shoot.learn(106.0);
     assert!(shoot.watch.facts.are_wanted());
     shoot.learn(108.0);
     assert!(!shoot.watch.facts.are_wanted());
@@ -381,7 +384,6 @@ fn leases_of_a_restored_etcd_have_nodes_read_again_and_end_no_outage() {
 fn leases_that_come_keep_no_outage_from_being_proven() {
     let mut shoot = Shoot::new(RULES);
     shoot.probe(105.0, 100);
-    let before = shoot.watch.leases().names().clone();
     let mut now = shoot.due(105.0);
     let mut joined = ["d", "e", "f", "g", "h", "i"].into_iter().cycle();
     let mut learnt = false;
@@ -395,7 +397,7 @@ fn leases_that_come_keep_no_outage_from_being_proven() {
                 !suspect || !learnt,
                 "no lease that comes has them read for a verdict"
             );
-            shoot.learn_of(&before, now);
+            shoot.learn(now);
             learnt = true;
         }
         if shoot.watch.conclude().unwrap().verdict == Verdict::Outage {

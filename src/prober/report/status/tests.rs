@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     prober::{
-        candidates::Exclusion,
+        nodes::Exclusion,
         verdict::{Doubt, Verdict, ZoneCount},
     },
     util::mono_time::MonoTime,

@@ -21,13 +21,6 @@ fn lease(revision: u64, stamp: impl Into<Option<i64>>) -> Lease {
     }
 }
 
-fn named(name: &str) -> Lease {
-    Lease {
-        name: name.into(),
-        ..lease(1, None)
-    }
-}
-
 /// A cached read that starts and ends at that moment, with a `Date` of its own.
 fn snapshot(seconds: f64, revision: u64, leases: &[Lease]) -> LeaseSnapshot<'_> {
     LeaseSnapshot {
@@ -47,18 +40,8 @@ fn consistent(snapshot: LeaseSnapshot<'_>) -> LeaseSnapshot<'_> {
     }
 }
 
-const TAKEN: Intake = taken(false, false);
-
-const fn taken(names_changed: bool, rolled_back: bool) -> Intake {
-    Intake::Taken {
-        names_changed,
-        rolled_back,
-        recreated: vec![],
-    }
-}
-
-fn window(beats: &Heartbeats) -> (Option<MonoTime>, MonoTime) {
-    let window = beats.get("n").and_then(Heartbeat::renewed).unwrap();
+fn window(beats: &Leases) -> (Option<MonoTime>, MonoTime) {
+    let window = beats.get("n").and_then(Beat::renewed).unwrap();
     (window.earliest, window.latest)
 }
 
@@ -80,132 +63,90 @@ fn periods(#[case] lease_duration: Option<i32>, #[case] seconds: f64) {
 
 #[test]
 fn an_older_cache_teaches_nothing() {
-    let mut beats = Heartbeats::default();
+    let mut beats = Leases::default();
     assert_eq!(
-        beats.observe(&snapshot(10.0, 5, &[lease(5, 9)])),
-        taken(true, false)
+        beats.take(&snapshot(10.0, 5, &[lease(5, 9)])),
+        Intake::Taken
     );
     let before = window(&beats);
     assert_eq!(
-        beats.observe(&snapshot(20.0, 4, &[lease(3, 1)])),
+        beats.take(&snapshot(20.0, 4, &[lease(3, 1)])),
         Intake::Stale
     );
     assert_eq!(window(&beats), before);
-    assert_eq!(beats.observe(&snapshot(30.0, 5, &[lease(5, 9)])), TAKEN);
+    assert_eq!(
+        beats.take(&snapshot(30.0, 5, &[lease(5, 9)])),
+        Intake::Taken
+    );
 }
 
 #[test]
 fn a_restored_etcd_is_told_by_its_revision() {
-    let mut beats = Heartbeats::default();
-    beats.observe(&snapshot(10.0, 9, &[lease(9, 9)]));
+    let mut beats = Leases::default();
+    beats.take(&snapshot(10.0, 9, &[lease(9, 9)]));
     let restored = [lease(5, 1)];
     let restored = consistent(snapshot(20.0, 8, &restored));
-    assert_eq!(beats.observe(&restored), taken(true, true));
+    assert_eq!(beats.take(&restored), Intake::RolledBack);
     assert_eq!(beats.get("n").unwrap().resource_version(), 5);
 }
 
 #[test]
 fn a_restored_etcd_is_told_by_a_lease_that_went_back() {
-    let mut beats = Heartbeats::default();
-    beats.observe(&snapshot(10.0, 9, &[lease(9, 9)]));
+    let mut beats = Leases::default();
+    beats.take(&snapshot(10.0, 9, &[lease(9, 9)]));
     // Meanwhile its revision has caught up.
     let restored = [lease(8, 18)];
-    assert_eq!(beats.observe(&snapshot(20.0, 11, &restored)), Intake::Stale);
+    assert_eq!(beats.take(&snapshot(20.0, 11, &restored)), Intake::Stale);
     let read_again = consistent(snapshot(20.0, 11, &restored));
-    assert_eq!(beats.observe(&read_again), taken(true, true));
+    assert_eq!(beats.take(&read_again), Intake::RolledBack);
     assert_eq!(beats.get("n").unwrap().resource_version(), 8);
 }
 
 #[test]
 fn a_lease_without_a_readable_version_is_no_restored_etcd() {
-    let mut beats = Heartbeats::default();
-    beats.observe(&snapshot(10.0, 9, &[lease(9, 9)]));
+    let mut beats = Leases::default();
+    beats.take(&snapshot(10.0, 9, &[lease(9, 9)]));
     let unreadable = Lease {
         resource_version: 0,
         renew_time: None,
         ..lease(9, 9)
     };
-    assert_eq!(beats.observe(&snapshot(20.0, 11, &[unreadable])), TAKEN);
+    assert_eq!(
+        beats.take(&snapshot(20.0, 11, &[unreadable])),
+        Intake::Taken
+    );
 }
 
 #[test]
 fn a_new_uid_is_another_lease() {
-    let mut beats = Heartbeats::default();
-    beats.observe(&consistent(snapshot(10.0, 5, &[lease(5, None)])));
+    let mut beats = Leases::default();
+    beats.take(&consistent(snapshot(10.0, 5, &[lease(5, None)])));
     let reborn = Lease {
         uid: "v".into(),
         ..lease(7, None)
     };
-    let expected = Intake::Taken {
-        names_changed: false,
-        rolled_back: false,
-        recreated: vec!["n".into()],
-    };
-    assert_eq!(beats.observe(&snapshot(20.0, 7, &[reborn])), expected);
+    beats.take(&snapshot(20.0, 7, &[reborn]));
+    assert_eq!(window(&beats), (Some(at(10.0)), at(20.0)));
 }
 
 /// The server that wrote it has another clock than the one that is read, and drift widens what it may mean.
 #[test]
 fn a_stamp_that_contradicts_what_was_seen_is_never_used() {
-    let mut beats = Heartbeats::default();
+    let mut beats = Leases::default();
     let leases = [lease(5, 1)];
-    beats.observe(&consistent(snapshot(10.005, 5, &leases)));
+    beats.take(&consistent(snapshot(10.005, 5, &leases)));
     let renewed = [lease(7, 9)];
     for second in 13..60 {
-        beats.observe(&consistent(snapshot(f64::from(second), 7, &renewed)));
+        beats.take(&consistent(snapshot(f64::from(second), 7, &renewed)));
         let seen = (Some(at(10.005)), at(13.0));
         assert_eq!(window(&beats), seen, "at {second}");
     }
 }
 
 #[test]
-fn names_come_and_go() {
-    let mut beats = Heartbeats::default();
-    assert_eq!(
-        beats.observe(&snapshot(1.0, 1, &[named("a"), named("b")])),
-        taken(true, false)
-    );
-    assert_eq!(
-        beats.observe(&snapshot(2.0, 2, &[named("b"), named("a")])),
-        TAKEN
-    );
-    assert_eq!(
-        beats.observe(&snapshot(3.0, 3, &[named("a"), named("c")])),
-        taken(true, false)
-    );
-    assert_eq!(
-        beats.observe(&snapshot(4.0, 4, &[named("a")])),
-        taken(true, false)
-    );
-    assert_eq!((beats.names().len(), beats.get("c").is_none()), (1, true));
-}
-
-/// An API server has one of each; whoever sends two does not move the others.
-#[test]
-fn a_name_that_comes_twice_has_one_place() {
-    let mut beats = Heartbeats::default();
-    let other = Lease {
-        resource_version: 2,
-        ..named("c")
-    };
-    let leases = [named("b"), other, named("a"), named("b"), named("a")];
-    for first in [true, false] {
-        assert_eq!(
-            beats.observe(&snapshot(1.0, 4, &leases)),
-            taken(first, false)
-        );
-        let found = beats
-            .iter()
-            .map(|(name, beat)| (name, beat.resource_version()));
-        assert_eq!(found.collect::<Vec<_>>(), [("a", 1), ("b", 1), ("c", 2)]);
-        assert_eq!(beats.names().len(), 3);
-    }
-}
-
-#[test]
 fn a_stamp_gives_a_window_on_our_clock() {
-    let mut beats = Heartbeats::default();
-    beats.observe(&snapshot(100.0, 5, &[lease(5, 90)]));
+    let mut beats = Leases::default();
+    beats.take(&snapshot(100.0, 5, &[lease(5, 90)]));
     let (earliest, latest) = window(&beats);
     // Stamp and Date are each rounded down to a second; drift adds 500 ppm of 10 s.
     assert!(earliest.unwrap() <= at(89.0) && earliest.unwrap() >= at(88.99));
@@ -216,7 +157,7 @@ fn a_stamp_gives_a_window_on_our_clock() {
         date: Some(EPOCH + 100),
         ..snapshot(100.9, 5, &leases)
     };
-    beats.observe(&closer);
+    beats.take(&closer);
     let (earliest, latest) = window(&beats);
     assert!(latest.since(earliest.unwrap()) <= Duration::from_millis(1_120));
 }
@@ -227,10 +168,10 @@ fn a_stamp_gives_a_window_on_our_clock() {
 #[case::stamp_beyond_the_date(lease(6, 22), Some(EPOCH + 20))]
 #[case::date_strays(lease(6, 19), Some(EPOCH + 3_600))]
 fn without_the_servers_word_what_we_saw_counts(#[case] renewal: Lease, #[case] date: Option<i64>) {
-    let mut beats = Heartbeats::default();
-    beats.observe(&consistent(snapshot(10.0, 5, &[lease(5, None)])));
+    let mut beats = Leases::default();
+    beats.take(&consistent(snapshot(10.0, 5, &[lease(5, None)])));
     let leases = [renewal];
-    beats.observe(&LeaseSnapshot {
+    beats.take(&LeaseSnapshot {
         date,
         finished: at(20.5),
         ..snapshot(20.0, 6, &leases)
@@ -241,9 +182,9 @@ fn without_the_servers_word_what_we_saw_counts(#[case] renewal: Lease, #[case] d
 
 #[test]
 fn a_stamp_a_second_beyond_the_date_is_used() {
-    let mut beats = Heartbeats::default();
-    beats.observe(&snapshot(10.0, 5, &[lease(5, None)]));
-    beats.observe(&snapshot(20.0, 6, &[lease(6, 21)]));
+    let mut beats = Leases::default();
+    beats.take(&snapshot(10.0, 5, &[lease(5, None)]));
+    beats.take(&snapshot(20.0, 6, &[lease(6, 21)]));
     // Of [20, 22] what lies before the end of the read.
     let (earliest, latest) = window(&beats);
     assert!(earliest.unwrap() >= at(19.9));
@@ -252,71 +193,71 @@ fn a_stamp_a_second_beyond_the_date_is_used() {
 
 #[test]
 fn a_renewal_is_later_than_the_one_before() {
-    let mut beats = Heartbeats::default();
-    beats.observe(&consistent(snapshot(10.0, 5, &[lease(5, None)])));
-    beats.observe(&snapshot(20.0, 6, &[lease(6, None)]));
-    beats.observe(&snapshot(30.0, 7, &[lease(7, None)]));
+    let mut beats = Leases::default();
+    beats.take(&consistent(snapshot(10.0, 5, &[lease(5, None)])));
+    beats.take(&snapshot(20.0, 6, &[lease(6, None)]));
+    beats.take(&snapshot(30.0, 7, &[lease(7, None)]));
     assert_eq!(window(&beats), (Some(at(10.0)), at(30.0)));
 }
 
 #[test]
 fn nothing_bounds_what_was_there_at_first() {
-    let mut beats = Heartbeats::default();
-    beats.observe(&snapshot(10.0, 5, &[lease(5, None)]));
+    let mut beats = Leases::default();
+    beats.take(&snapshot(10.0, 5, &[lease(5, None)]));
     assert_eq!(window(&beats), (None, at(10.0)));
     // A lease that a consistent list lacked came after it.
-    let mut beats = Heartbeats::default();
-    beats.observe(&consistent(snapshot(10.0, 5, &[])));
-    beats.observe(&snapshot(20.0, 6, &[lease(6, None)]));
+    let mut beats = Leases::default();
+    beats.take(&consistent(snapshot(10.0, 5, &[])));
+    beats.take(&snapshot(20.0, 6, &[lease(6, None)]));
     assert_eq!(window(&beats), (Some(at(10.0)), at(20.0)));
 }
 
 #[test]
 fn a_changed_value_without_a_newer_version_is_no_renewal() {
-    let mut beats = Heartbeats::default();
-    beats.observe(&snapshot(10.0, 5, &[lease(5, None)]));
+    let mut beats = Leases::default();
+    beats.take(&snapshot(10.0, 5, &[lease(5, None)]));
     let odd = Lease {
         renew_time: Some(RenewTime::from_micros(77)),
         ..lease(5, None)
     };
-    beats.observe(&snapshot(20.0, 6, &[odd]));
+    beats.take(&snapshot(20.0, 6, &[odd]));
     assert_eq!(window(&beats), (None, at(10.0)));
 }
 
 #[test]
 fn a_late_cache_shows_stamps_from_before_a_step() {
-    let mut beats = Heartbeats::default();
+    let mut beats = Leases::default();
     fn stepped(seconds: f64, revision: u64, leases: &[Lease]) -> LeaseSnapshot<'_> {
         LeaseSnapshot {
             date: Some(EPOCH + 3_600 + seconds as i64),
             ..snapshot(seconds, revision, leases)
         }
     }
-    beats.observe(&snapshot(10.0, 5, &[lease(5, 9)]));
-    beats.observe(&stepped(20.0, 5, &[lease(5, 9)]));
+    beats.take(&snapshot(10.0, 5, &[lease(5, 9)]));
+    beats.take(&stepped(20.0, 5, &[lease(5, 9)]));
     let known = window(&beats);
     // Renewed before the step, seen after: an hour old by its stamp.
-    beats.observe(&stepped(30.0, 6, &[lease(6, 19)]));
+    beats.take(&stepped(30.0, 6, &[lease(6, 19)]));
     assert_eq!(window(&beats), (known.0, at(30.0)));
     // Renewed after the step: its stamp can be read.
-    beats.observe(&stepped(40.0, 7, &[lease(7, 3_600 + 35)]));
+    beats.take(&stepped(40.0, 7, &[lease(7, 3_600 + 35)]));
     let (earliest, latest) = window(&beats);
     assert!(earliest.unwrap() >= at(33.9) && latest <= at(36.1));
 }
 
 #[test]
 fn a_lease_without_renew_time_has_no_age() {
-    let mut beats = Heartbeats::default();
+    let mut beats = Leases::default();
     let silent = Lease {
         renew_time: None,
         ..lease(5, 9)
     };
-    beats.observe(&snapshot(10.0, 5, &[silent]));
+    beats.take(&snapshot(10.0, 5, &[silent]));
     assert_eq!(beats.get("n").unwrap().renewed(), None);
 }
 
 /// There is one for each of a hundred thousand nodes.
 #[test]
 fn what_is_known_of_a_lease_takes_little_room() {
-    assert!(size_of::<Heartbeat>() <= 96, "{}", size_of::<Heartbeat>());
+    assert!(size_of::<Beat>() <= 112, "{}", size_of::<Beat>());
 }

@@ -1,4 +1,4 @@
-//! The last renewal of each node lease: the only home of a lease's age.
+//! What is known of each node lease: the only home of its age, and of what is known of its node.
 //!
 //! Ages are measured on the API server's clock, never on a node's: the server stamps the
 //! managedFields entry that owns `f:renewTime` whenever the value changes, and the `Date` of the
@@ -8,12 +8,11 @@
 //! counts.
 
 mod clock;
-mod names;
 
-use std::{mem, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use self::clock::{NodeClock, Offset, SECOND, ServerClock, Stamp, nanos_of};
-pub use self::names::LeaseNames;
+use super::nodes::{Facts, Place, Places};
 use crate::{
     shoot::{Lease, RenewTime, Uid},
     util::mono_time::{MonoTime, Window},
@@ -50,25 +49,20 @@ pub struct LeaseSnapshot<'a> {
 }
 
 /// The use of a snapshot.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Intake {
     /// A cache older than one seen before answered: nothing was learnt, read again consistently.
     Stale,
     /// The snapshot was taken in.
-    Taken {
-        /// Leases came or went.
-        names_changed: bool,
-        /// The whole list is older than one seen, as of a restored etcd, so all that was seen had to be
-        /// forgotten, and no proof may rest on earlier reads.
-        rolled_back: bool,
-        /// Leases whose UID is new: what was seen of them had to be forgotten.
-        recreated: Vec<Box<str>>,
-    },
+    Taken,
+    /// The whole list is older than one seen, as of a restored etcd, so all that was seen of ages had to be
+    /// forgotten, and no proof may rest on earlier reads.
+    RolledBack,
 }
 
 /// What is known of one lease.
-#[derive(Clone, Debug)]
-pub struct Heartbeat {
+#[derive(Clone, Copy, Debug)]
+pub struct Beat {
     uid: Uid,
     resource_version: u64,
     value: Option<RenewTime>,
@@ -77,142 +71,138 @@ pub struct Heartbeat {
     /// Our clock minus the node's, as successive renewals allow it.
     node_clock: Option<NodeClock>,
     period_millis: u32,
+    /// The last list that held it, by its number.
+    list: u32,
+    /// The end of the first read that showed it.
+    since: MonoTime,
+    pub(super) place: Place,
     /// The last consistent read showed the present value.
     confirmed: bool,
     /// It was silent in the outage under way.
     pub(super) silenced: bool,
-    /// It was last renewed before the [cut](Heartbeats::set_cut).
+    /// It was last renewed before the [cut](Leases::set_cut).
     pub(super) is_cut: bool,
 }
 
 /// All node leases of one shoot, as seen so far.
 #[derive(Clone, Debug, Default)]
-pub struct Heartbeats {
+pub struct Leases {
     newest: u64,
     clock: Option<ServerClock>,
     last_consistent: Option<MonoTime>,
-    /// Sorted: hash tables for 1,000 shoots would take twice the memory.
-    names: Arc<LeaseNames>,
-    /// One per name.
-    beats: Vec<Heartbeat>,
+    beats: BTreeMap<Box<str>, Beat>,
+    /// How many lists were taken in.
+    lists: u32,
     /// Leases that were last renewed before this, and are silent, count neither way.
     cut: Option<MonoTime>,
+    /// The names of the zones. Places hold an index: there are many of them, and few zones.
+    zones: Vec<Box<str>>,
+    machines: Option<usize>,
+    /// Nodes and Machines have been read; until then every lease counts.
+    pub(super) placed: bool,
 }
 
-impl Heartbeats {
+impl Leases {
     /// Learns from one list of leases.
-    pub(crate) fn observe(&mut self, snapshot: &LeaseSnapshot<'_>) -> Intake {
-        let mut in_order: Vec<&Lease> = snapshot.leases.iter().collect();
-        in_order.sort_by(|one, other| one.name.cmp(&other.name));
+    pub(crate) fn take(&mut self, snapshot: &LeaseSnapshot<'_>) -> Intake {
+        let is_older = |lease: &Lease| {
+            self.get(&lease.name)
+                .is_some_and(|it| it.is_ahead_of(lease))
+        };
+        // A lease that went back shows a restored etcd even if its revision has caught up since.
         let rolled_back =
-            snapshot.resource_version < self.newest || self.is_ahead_of_any(&in_order);
+            snapshot.resource_version < self.newest || snapshot.leases.iter().any(is_older);
         if rolled_back && !snapshot.consistent {
             return Intake::Stale;
         }
         if rolled_back {
-            self.names = Arc::default();
-            self.beats.clear();
             self.last_consistent = None;
         }
         self.newest = snapshot.resource_version;
-
-        let trusted_date = snapshot.date.filter(|date| self.set_clock(*date, snapshot));
-        let mut recreated = vec![];
-        let names = self.names.clone();
-        let mut before = names.iter().zip(mem::take(&mut self.beats)).peekable();
-        let mut beats: Vec<Heartbeat> = Vec::with_capacity(in_order.len());
-        let mut names_changed = rolled_back;
-        let mut last = None;
-        for lease in &in_order {
-            // A name that comes twice has one place.
-            let known = if last == Some(&lease.name) {
-                beats.pop()
-            } else {
-                while before.next_if(|(name, _)| **name < *lease.name).is_some() {
-                    names_changed = true;
-                }
-                let known = before.next_if(|(name, _)| **name == *lease.name);
-                names_changed |= known.is_none();
-                known.map(|(_, beat)| beat)
+        self.lists = self.lists.wrapping_add(1);
+        let date = snapshot.date.filter(|date| self.set_clock(*date, snapshot));
+        for lease in snapshot.leases {
+            let before = self.beats.get(&lease.name).copied();
+            let same = before.filter(|it| rolled_back || it.uid == lease.uid);
+            let known = same.filter(|_| !rolled_back);
+            let mut beat = self.sight(known, lease, date, snapshot);
+            // A lease that was created anew may be that of another node.
+            (beat.since, beat.place) = match same {
+                Some(same) => (same.since, same.place),
+                None => (snapshot.finished, Place::unread(self.placed)),
             };
-            last = Some(&lease.name);
-            let known = known.filter(|known| {
-                let same = known.uid == lease.uid;
-                if !same {
-                    recreated.push(lease.name.clone());
-                }
-                same
-            });
-            beats.push(self.sight(known, lease, trusted_date, snapshot));
+            beat.list = self.lists;
+            match self.beats.get_mut(&lease.name) {
+                Some(before) => *before = beat,
+                None => _ = self.beats.insert(lease.name.clone(), beat),
+            }
         }
-        names_changed |= before.next().is_some();
-        if names_changed {
-            self.names = Arc::new(in_order.iter().map(|lease| &*lease.name).collect());
-        }
-        beats.shrink_to_fit();
-        self.beats = beats;
+        self.beats.retain(|_, beat| beat.list == self.lists);
         if snapshot.consistent {
             self.last_consistent = Some(snapshot.started);
         }
-        Intake::Taken {
-            names_changed,
-            rolled_back,
-            recreated,
+        match rolled_back {
+            true => Intake::RolledBack,
+            false => Intake::Taken,
         }
+    }
+
+    /// Learns from Nodes and Machines which leases count, of those that there were before both were read.
+    pub(crate) fn learn(&mut self, facts: &Facts<'_>) {
+        let places = Places::new(facts, self.beats.keys());
+        for (name, beat) in &mut self.beats {
+            beat.place = match beat.since <= facts.began {
+                true => places.of(name),
+                false => Place::unread(true),
+            };
+        }
+        self.zones = places.zones();
+        self.machines = facts.machines.map(<[_]>::len);
+        self.placed = true;
+    }
+
+    /// Whether Nodes and Machines were read after each lease had come.
+    pub(super) fn are_placed(&self) -> bool {
+        self.placed && !self.beats.values().any(|it| it.place.is_unread())
     }
 
     /// What is known of the lease of this name.
-    pub fn get(&self, name: &str) -> Option<&Heartbeat> {
-        self.beats.get(self.names.position(name)?)
+    pub fn get(&self, name: &str) -> Option<&Beat> {
+        self.beats.get(name)
     }
 
-    /// All leases that the last list held, in the order of their names.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Heartbeat)> {
-        self.names.iter().zip(&self.beats)
+    /// All leases that the last list held.
+    pub fn iter(&self) -> impl Iterator<Item = &Beat> {
+        self.beats.values()
     }
 
-    /// The names of all leases that the last list held.
-    pub fn names(&self) -> &Arc<LeaseNames> {
-        &self.names
+    /// All leases that the last list held.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Beat> {
+        self.beats.values_mut()
     }
 
-    /// Records for each lease, in the order of their names, whether it is silent in the outage under way.
-    pub(crate) fn silenced(&mut self, silent: impl Iterator<Item = bool>) {
-        for (beat, silent) in self.beats.iter_mut().zip(silent) {
-            beat.silenced |= silent;
-        }
+    /// The names of the zones that nodes say they are in, in order; all different.
+    pub(super) fn zones(&self) -> &[Box<str>] {
+        &self.zones
+    }
+
+    /// The number of Machines, or `None` where the seed does not serve them.
+    pub(super) fn machines(&self) -> Option<usize> {
+        self.machines
     }
 
     /// Leases that were last renewed before this, and are silent, count neither way from now on.
     pub(crate) fn set_cut(&mut self, cut: Option<MonoTime>) {
         self.cut = cut;
-        for beat in &mut self.beats {
+        for beat in self.iter_mut() {
             beat.is_cut = cut.is_some_and(|cut| beat.renewed.latest < cut);
-        }
-    }
-
-    /// The outage is over.
-    pub(crate) fn recovered(&mut self) {
-        for beat in &mut self.beats {
-            beat.silenced = false;
         }
     }
 
     /// Lower bound of the last renewal of any lease, if there is one.
     pub fn last_renewal(&self) -> Option<MonoTime> {
-        let renewed = self.beats.iter().filter_map(Heartbeat::renewed);
+        let renewed = self.iter().filter_map(Beat::renewed);
         renewed.filter_map(|window| window.earliest).max()
-    }
-
-    /// Whether one of these leases, in the order of their names, is in an older state than one seen
-    /// before. That shows a restored etcd even if its revision has caught up since.
-    fn is_ahead_of_any(&self, leases: &[&Lease]) -> bool {
-        let mut known = self.iter().peekable();
-        leases.iter().any(|lease| {
-            while known.next_if(|(name, _)| *name < &*lease.name).is_some() {}
-            let known = known.peek().filter(|(name, _)| *name == &*lease.name);
-            known.is_some_and(|(_, known)| known.is_ahead_of(lease))
-        })
     }
 
     /// Moves the server's clock on; false if its `Date` strayed, so that its stamps say nothing.
@@ -228,12 +218,12 @@ impl Heartbeats {
 
     fn sight(
         &self,
-        known: Option<Heartbeat>,
+        known: Option<Beat>,
         lease: &Lease,
         date: Option<i64>,
         snapshot: &LeaseSnapshot<'_>,
-    ) -> Heartbeat {
-        let is_renewed = |known: &Heartbeat| {
+    ) -> Beat {
+        let is_renewed = |known: &Beat| {
             lease.renew_time != known.value && lease.resource_version > known.resource_version
         };
         let mut beat = match known {
@@ -253,11 +243,11 @@ impl Heartbeats {
     /// A value that we see for the first time.
     fn renewal(
         &self,
-        known: Option<Heartbeat>,
+        known: Option<Beat>,
         lease: &Lease,
         date: Option<i64>,
         snapshot: &LeaseSnapshot<'_>,
-    ) -> Heartbeat {
+    ) -> Beat {
         let (not_before, node_clock, as_of) = match &known {
             // A renewal is later than the one before.
             Some(known) => (
@@ -304,7 +294,7 @@ impl Heartbeats {
             .zip(node_clock)
             .map(|(t, offset)| offset.widened(LATENCY).window_from(nanos_of(t)));
 
-        Heartbeat {
+        Beat {
             uid: lease.uid,
             resource_version: lease.resource_version,
             value: lease.renew_time,
@@ -312,6 +302,9 @@ impl Heartbeats {
             renewed: window.narrowed_by(by_node),
             node_clock: node_clock.and_then(NodeClock::new),
             period_millis: millis(DEFAULT_PERIOD),
+            list: 0,
+            since: snapshot.finished,
+            place: Place::default(),
             confirmed: false,
             silenced: known.is_some_and(|known| known.silenced),
             is_cut: false,
@@ -319,7 +312,7 @@ impl Heartbeats {
     }
 }
 
-impl Heartbeat {
+impl Beat {
     /// When the lease was last renewed; `None` if it carries no renewTime that can be read.
     pub fn renewed(&self) -> Option<Window> {
         self.value.map(|_| self.renewed)

@@ -1,12 +1,9 @@
 //! The nodes that count: a silent lease is evidence only if its node is meant to be alive.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::{
-    cluster::DEFAULT_NODE_CONDITIONS, gardener::Machine, prober::heartbeat::LeaseNames, shoot::Node,
+    cluster::DEFAULT_NODE_CONDITIONS, gardener::Machine, shoot::Node, util::mono_time::MonoTime,
 };
 
 /// The longest value of a label in Kubernetes, in bytes.
@@ -87,126 +84,96 @@ impl Exclusion {
     }
 }
 
-/// Whether each lease of a cluster counts, and where its node is, as of the last read of Nodes and
-/// Machines. When leases come, both are read anew.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Roster {
-    /// The leases from before the read. Nodes without a lease, of which there can be any number,
-    /// are left out.
-    names: Arc<LeaseNames>,
-    /// One per name.
-    places: Vec<Place>,
-    /// The names of the zones. Places hold an index: there are many of them, and few zones.
-    zones: Vec<Box<str>>,
-    machines: Option<usize>,
-    /// Whether Nodes and Machines have been read; until then every lease counts.
-    pub(super) read: bool,
+/// Nodes and Machines of a cluster, as they were read.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// When the reads began.
+    pub began: MonoTime,
+    /// Whether no cache answered.
+    pub consistent: bool,
+    /// The Nodes.
+    pub nodes: &'a [Node],
+    /// The Machines; `None` where the seed does not serve them: then the rules about them are skipped.
+    pub machines: Option<&'a [Machine]>,
+    /// The node conditions on which a worker pool's machines are replaced, by pool name.
+    pub pools: &'a BTreeMap<String, Vec<String>>,
 }
 
-/// State of a node, and its zone.
+/// State of a lease's node, and its zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
     /// Why its lease does not count; `None` if it does.
     pub(crate) excluded: Option<Exclusion>,
-    /// Where it is, as an index into [`Roster::zones`]; `None` if its Node does not say.
+    /// Where it is, as an index into the names of the zones; `None` if its Node does not say.
     pub(crate) zone: Option<u16>,
     /// Its Node says that it is Ready.
     pub(crate) ready: bool,
 }
 
 impl Place {
-    /// A place that does not count, in no known zone.
-    const fn excluded(why: Exclusion) -> Self {
+    /// A place of which nothing is known yet: its lease counts until Nodes have been read at all.
+    pub(super) fn unread(are_read: bool) -> Self {
+        let excluded = are_read.then_some(Exclusion::NotReadYet);
         Self {
-            excluded: Some(why),
-            zone: None,
-            ready: false,
+            excluded,
+            ..Self::default()
         }
+    }
+
+    pub(super) fn is_unread(self) -> bool {
+        self.excluded == Some(Exclusion::NotReadYet)
     }
 }
 
-impl Roster {
-    /// Applies the rules to what was read, for the leases of these names: those that there were
-    /// before the read began. `machines` is `None` where the seed does not serve them: then the
-    /// rules about Machines are skipped. `pools` are the node conditions on which a worker pool's machines are
-    /// replaced, by pool name.
-    pub fn new(
-        leases: &Arc<LeaseNames>,
-        nodes: &[Node],
-        machines: Option<&[Machine]>,
-        pools: &BTreeMap<String, Vec<String>>,
+/// The places of all leases of a cluster.
+pub(super) struct Places<'a> {
+    nodes: HashMap<&'a str, &'a Node>,
+    /// Whether a Machine excludes a node, for each that one names.
+    by_machine: Option<HashMap<&'a str, Option<Exclusion>>>,
+    pools: &'a BTreeMap<String, Vec<String>>,
+    /// The zones by name, with their index.
+    zones: BTreeMap<&'a str, u16>,
+}
+
+impl<'a> Places<'a> {
+    /// Applies the rules to what was read. Only zones of nodes with one of these leases count: of Nodes
+    /// without a lease there can be any number.
+    pub(super) fn new(
+        facts: &Facts<'a>,
+        mut leases: impl Iterator<Item = impl AsRef<str>>,
     ) -> Self {
-        let by_machine = machines.map(excluded_by_machines);
-        let nodes: HashMap<&str, &Node> = nodes.iter().map(|node| (&*node.name, node)).collect();
-        let of_lease = |name| nodes.get(name).copied();
+        let nodes = facts.nodes.iter().map(|node| (&*node.name, node));
+        let nodes: HashMap<&str, &Node> = nodes.collect();
         let zones: BTreeSet<&str> = leases
-            .iter()
-            .filter_map(|name| zone(of_lease(name)?))
+            .by_ref()
+            .filter_map(|name| zone(nodes.get(name.as_ref())?))
             .collect();
-        let numbers: HashMap<&str, u16> = zones.iter().copied().zip(0..=u16::MAX).collect();
-        let places = leases.iter().map(|name| match of_lease(name) {
-            Some(node) => Place {
-                excluded: excluded(node, by_machine.as_ref(), pools),
-                zone: zone(node).and_then(|zone| numbers.get(zone)).copied(),
-                ready: node.is_ready(),
-            },
-            None => Place::excluded(Exclusion::NoNode),
-        });
         Self {
-            names: leases.clone(),
-            places: places.collect(),
-            zones: zones.into_iter().map(Box::from).collect(),
-            machines: machines.map(<[Machine]>::len),
-            read: true,
+            nodes,
+            by_machine: facts.machines.map(excluded_by_machines),
+            pools: facts.pools,
+            zones: zones.into_iter().zip(0..=u16::MAX).collect(),
         }
     }
 
-    /// Whether Nodes and Machines were read after each of these leases had come.
-    pub fn covers(&self, leases: &Arc<LeaseNames>) -> bool {
-        let unread = Some(Exclusion::NotReadYet);
-        self.read && self.excluded(leases).all(|why| why != unread)
-    }
-
-    /// Why each of these leases does not count, in their order; `None` if it does.
-    pub fn excluded(&self, leases: &Arc<LeaseNames>) -> impl Iterator<Item = Option<Exclusion>> {
-        self.places(leases).map(|place| place.excluded)
-    }
-
-    /// Forgets the node of the lease of this name, which has been created anew.
-    pub(crate) fn forget(&mut self, lease: &str) {
-        let place = self.names.position(lease);
-        if let Some(place) = place.and_then(|place| self.places.get_mut(place)) {
-            *place = Place::excluded(Exclusion::NotReadYet);
-        }
-    }
-
-    /// Whether each of these leases counts, and where its node is, in their order.
-    pub(crate) fn places(&self, leases: &Arc<LeaseNames>) -> impl Iterator<Item = Place> {
-        // Most of the time the names have not changed.
-        let same = Arc::ptr_eq(&self.names, leases);
-        leases.iter().enumerate().map(move |(place, name)| {
-            let place = if same {
-                Some(place)
-            } else {
-                self.names.position(name)
+    /// The place of the lease of this name.
+    pub(super) fn of(&self, lease: &str) -> Place {
+        let Some(node) = self.nodes.get(lease) else {
+            return Place {
+                excluded: Some(Exclusion::NoNode),
+                ..Place::default()
             };
-            match place.and_then(|place| self.places.get(place)) {
-                Some(place) => *place,
-                None if self.read => Place::excluded(Exclusion::NotReadYet),
-                // Until Nodes have been read all leases count.
-                None => Place::default(),
-            }
-        })
+        };
+        Place {
+            excluded: excluded(node, self.by_machine.as_ref(), self.pools),
+            zone: zone(node).and_then(|zone| self.zones.get(zone)).copied(),
+            ready: node.is_ready(),
+        }
     }
 
-    /// The names of the zones that nodes say they are in, in order; all different.
-    pub fn zones(&self) -> &[Box<str>] {
-        &self.zones
-    }
-
-    /// The number of Machines, or `None` where the seed does not serve them.
-    pub fn machines(&self) -> Option<usize> {
-        self.machines
+    /// The names of the zones, in the order of their index.
+    pub(super) fn zones(&self) -> Vec<Box<str>> {
+        self.zones.keys().map(|zone| Box::from(*zone)).collect()
     }
 }
 
@@ -326,16 +293,15 @@ mod tests {
         Some(machines.collect())
     }
 
-    fn names(leases: &[&str]) -> Arc<LeaseNames> {
-        Arc::new(leases.iter().copied().collect())
-    }
-
-    fn place_in(roster: &Roster, lease: &str) -> Place {
-        roster.places(&names(&[lease])).next().unwrap()
-    }
-
-    fn excluded_in(roster: &Roster, lease: &str) -> Option<Exclusion> {
-        place_in(roster, lease).excluded
+    fn place(lease: &str, node: Node, machines: Option<&[Machine]>) -> Place {
+        let facts = Facts {
+            began: MonoTime::default(),
+            consistent: true,
+            nodes: &[node],
+            machines,
+            pools: &pools(),
+        };
+        Places::new(&facts, [lease].iter()).of(lease)
     }
 
     fn pools() -> BTreeMap<String, Vec<String>> {
@@ -388,9 +354,7 @@ mod tests {
         #[case] machines: Option<Vec<Machine>>,
         #[case] expected: Option<Exclusion>,
     ) {
-        let roster = Roster::new(&names(&["n"]), &[node], machines.as_deref(), &pools());
-        assert_eq!(excluded_in(&roster, "n"), expected);
-        assert_eq!(roster.machines(), machines.map(|machines| machines.len()));
+        assert_eq!(place("n", node, machines.as_deref()).excluded, expected);
     }
 
     #[rstest]
@@ -410,17 +374,11 @@ mod tests {
             true => COUNTS,
             false => excluded(Exclusion::PoolCondition),
         };
-        let nodes = [ill(pool, &["Ready", condition])];
-        let roster = Roster::new(
-            &names(&["n"]),
-            &nodes,
-            of(&["Running"]).as_deref(),
-            &pools(),
-        );
-        assert_eq!(excluded_in(&roster, "n"), expected);
         // The rule needs no Machines.
-        let roster = Roster::new(&names(&["n"]), &nodes, None, &pools());
-        assert_eq!(excluded_in(&roster, "n"), expected);
+        for machines in [of(&["Running"]), None] {
+            let node = ill(pool, &["Ready", condition]);
+            assert_eq!(place("n", node, machines.as_deref()).excluded, expected);
+        }
     }
 
     #[rstest]
@@ -437,34 +395,9 @@ mod tests {
         #[case] machines: Option<Vec<Machine>>,
         #[case] expected: Option<Exclusion>,
     ) {
-        let roster = Roster::new(&names(&["n"]), &[node], machines.as_deref(), &pools());
-        let excluded = excluded_in(&roster, "n").filter(|why| !why.is_by_phase());
+        let excluded = place("n", node, machines.as_deref()).excluded;
+        let excluded = excluded.filter(|why| !why.is_by_phase());
         assert_eq!(excluded, expected);
-    }
-
-    #[test]
-    fn places_are_in_the_order_of_whatever_leases_there_are_now() {
-        let before = names(&["a", "b", "c"]);
-        let nodes = [node("b"), unmanaged(node("c"))];
-        let roster = Roster::new(&before, &nodes, None, &pools());
-        let excluded_of =
-            |roster: &Roster, leases: &Arc<LeaseNames>| roster.excluded(leases).collect::<Vec<_>>();
-        let (none, unmanaged) = (Exclusion::NoNode, Exclusion::NotManaged);
-        let expected = [excluded(none), COUNTS, excluded(unmanaged)];
-        assert_eq!(excluded_of(&roster, &before), expected);
-        assert_eq!(excluded_of(&roster, &names(&["a", "b", "c"])), expected);
-        let since = names(&["aa", "b", "c", "d"]);
-        let not_read_yet = excluded(Exclusion::NotReadYet);
-        let expected = [not_read_yet, COUNTS, excluded(unmanaged), not_read_yet];
-        assert_eq!(excluded_of(&roster, &since), expected);
-        assert!(roster.covers(&before) && roster.covers(&names(&["a", "c"])));
-        assert!(!roster.covers(&since));
-        let mut roster = roster;
-        roster.forget("b");
-        roster.forget("unknown");
-        assert_eq!(excluded_in(&roster, "b"), not_read_yet);
-        assert!(!roster.covers(&before));
-        assert_eq!(excluded_of(&Roster::default(), &since), [COUNTS; 4]);
     }
 
     #[test]
@@ -482,14 +415,18 @@ mod tests {
             zoned("s", Some("a\nb")),
             zoned("without a lease", Some("c")),
         ];
-        let leases = names(&["n", "o", "p", "q", "r", "s", "gone"]);
-        let roster = Roster::new(&leases, &nodes, None, &pools());
-        let zone = |lease: &str| {
-            let index = place_in(&roster, lease).zone?;
-            Some(&*roster.zones()[usize::from(index)])
+        let facts = Facts {
+            began: MonoTime::default(),
+            consistent: true,
+            nodes: &nodes,
+            machines: None,
+            pools: &pools(),
         };
-        assert_eq!(roster.zones(), ["a".into(), "b".into()]);
-        let found = ["n", "o", "p", "q", "r", "s", "gone"].map(zone);
+        let leases = ["n", "o", "p", "q", "r", "s", "gone"];
+        let places = Places::new(&facts, leases.iter());
+        let zones = places.zones();
+        assert_eq!(zones, ["a".into(), "b".into()]);
+        let found = leases.map(|lease| Some(&*zones[usize::from(places.of(lease).zone?)]));
         let expected = [Some("b"), Some("a"), None, Some("b"), None, None, None];
         assert_eq!(found, expected);
     }
