@@ -292,7 +292,7 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
     let mut now = OPERATOR_STARTS;
     let mut restarts = scenario.restarts().into_iter().peekable();
     // When a read of Nodes and Machines that is under way began.
-    let (mut facts, mut put_off) = (None, 0.0);
+    let (mut facts, mut put_off) = (None::<f64>, 0.0);
     loop {
         let (next, occasion) = operator.watch.next(moment(now), rng.f64());
         let due = seconds(next).max(now);
