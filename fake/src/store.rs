@@ -671,15 +671,22 @@ impl Store {
         }
     }
 
+    /// Whether the last change was made by the controller of a workload, in answer to the one before.
+    pub fn has_settled_last(&self) -> bool {
+        let last = self.log.last();
+        last.is_some_and(|it| {
+            it.before
+                .as_ref()
+                .is_some_and(|before| is_unsettled(&it.key, before))
+        })
+    }
+
     /// The controller of a workload does its work.
     fn settle(&mut self, key: &Key, now: Timestamp) {
-        let is_workload = ["deployments", "statefulsets", "etcds"].contains(&&*key.plural);
         let (Some(kind), Some(live)) = (Kind::find(&key.plural), self.objects.get(key)) else {
             return;
         };
-        let is_settled =
-            live.pointer("/status/observedGeneration") == live.pointer("/metadata/generation");
-        if !is_workload || is_settled || self.stuck.contains(&key.name) {
+        if !is_unsettled(key, live) || self.stuck.contains(&key.name) {
             return;
         }
         let mut object = (**live).clone();
@@ -973,6 +980,13 @@ fn grace(kind: &Kind, call: &Call, live: &Value) -> i64 {
         .pointer("/spec/terminationGracePeriodSeconds")
         .and_then(Value::as_i64);
     asked.or(own).unwrap_or(GRACE)
+}
+
+/// Whether it is a workload whose controller has yet to do its work.
+fn is_unsettled(key: &Key, object: &Value) -> bool {
+    let is_workload = ["deployments", "statefulsets", "etcds"].contains(&&*key.plural);
+    is_workload
+        && object.pointer("/status/observedGeneration") != object.pointer("/metadata/generation")
 }
 
 /// The status of a workload whose controller has done its work. What is zero is not told.

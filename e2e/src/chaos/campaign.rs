@@ -100,8 +100,9 @@ impl Campaign {
         if !settings.only.is_empty() {
             return settings.only.clone();
         }
+        let real: Vec<_> = Fault::real().collect();
         let kinds = match settings.kinds.as_slice() {
-            [] => Fault::all(),
+            [] => &real,
             kinds => kinds,
         };
         let mut random = fastrand::Rng::with_seed(settings.seed);

@@ -72,6 +72,8 @@ pub enum Fault {
     SeedRestart,
     /// The etcd of the seed crashes and is started again
     EtcdRestart,
+    /// The write is answered and lost, since the etcd of the seed is restored to what it was before it
+    EtcdRestored,
 }
 
 /// When a fault does its work.
@@ -86,6 +88,12 @@ pub enum Course {
 }
 
 impl Fault {
+    /// Every kind that can be done to real servers.
+    pub fn real() -> impl Iterator<Item = Self> {
+        let all = Self::all().iter().copied();
+        all.filter(|it| *it != Self::EtcdRestored)
+    }
+
     /// Every kind.
     pub fn all() -> &'static [Self] {
         Self::value_variants()
@@ -119,7 +127,8 @@ impl Fault {
             | Self::SecondOperator
             | Self::LeaderLost
             | Self::SeedRestart
-            | Self::EtcdRestart => Course::Beside,
+            | Self::EtcdRestart
+            | Self::EtcdRestored => Course::Beside,
         }
     }
 

@@ -60,9 +60,11 @@ fn holds(name: &str, bounds: Bounds) {
     }
 }
 
-/// The process ends, in each of its ways: before and after each request, and twice in a row.
+/// The process ends, in each of its ways: before and after each request, and, in the deep ones, twice in a row.
 #[rstest]
-#[case::short(&TWO, Budget { turns: 1, ends: 2, ..NONE })]
+#[case::short(&TWO, Budget { turns: 1, ends: 1, ..NONE })]
+#[ignore = "deep: make model"]
+#[case::twice(&TWO, Budget { turns: 1, ends: 2, ..NONE })]
 #[ignore = "deep: make model"]
 #[case::deep(&TWO, Budget { turns: 3, ends: 3, ..NONE })]
 #[ignore = "deep: make model"]
@@ -92,7 +94,9 @@ fn requests_fail(#[case] parts: &[Part], #[case] budget: Budget) {
 #[case::several(&ONE, Budget { turns: 2, late: 2, ..NONE })]
 #[ignore = "deep: make model"]
 #[case::with_people(&ONE, Budget { turns: 1, late: 1, people: 1, ..NONE })]
+#[ignore = "deep: make model"]
 #[case::with_policies(&ONE, Budget { turns: 1, late: 1, policies: 1, ..NONE })]
+#[ignore = "deep: make model"]
 #[case::with_lives(&ONE, Budget { turns: 1, late: 1, lives: 1, ..NONE })]
 #[ignore = "deep: make model"]
 #[case::with_both(&ONE, Budget { turns: 1, late: 1, policies: 1, lives: 1, ..NONE })]
@@ -172,8 +176,12 @@ fn clusters_live(#[case] parts: &[Part], #[case] budget: Budget) {
 
 /// The seed's API server is away, and its etcd is restored to an older state.
 #[rstest]
-#[case::away(&TWO, Budget { turns: 1, outages: 1, ..NONE })]
-#[case::restored(&TWO, Budget { turns: 1, rollbacks: 1, ..NONE })]
+#[case::away(&ONE, Budget { turns: 1, outages: 1, ..NONE })]
+#[case::restored(&ONE, Budget { turns: 1, rollbacks: 1, ..NONE })]
+#[ignore = "deep: make model"]
+#[case::two_away(&TWO, Budget { turns: 1, outages: 1, ..NONE })]
+#[ignore = "deep: make model"]
+#[case::two_restored(&TWO, Budget { turns: 1, rollbacks: 1, ..NONE })]
 #[ignore = "deep: make model"]
 #[case::deep(&TWO, Budget { turns: 2, rollbacks: 1, ends: 1, ..NONE })]
 #[ignore = "deep: make model"]

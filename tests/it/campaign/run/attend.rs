@@ -71,6 +71,12 @@ impl Attendant {
         self.fault != Some(Fault::SecondOperator)
     }
 
+    /// Whether what is said may be older than what is so: a status that a restored etcd does not have is written again
+    /// with the next change.
+    pub fn may_say_less(&self) -> bool {
+        self.fault == Some(Fault::EtcdRestored)
+    }
+
     /// Attends as long as it is let.
     pub async fn attend<T>(&self, world: &World) -> T {
         loop {
@@ -154,6 +160,17 @@ impl Attendant {
             Fault::SeedRestart => {
                 seed.restart();
                 seed.switch(|it| it.away = true);
+                sleep(RESTART).await;
+                seed.switch(|it| it.away = false);
+            }
+            Fault::EtcdRestored => {
+                seed.switch(|it| it.away = true);
+                seed.store(|store, _| {
+                    // A controller may have answered the write by another.
+                    let is_answered = store.has_settled_last();
+                    store.roll_back(before.saturating_sub(u64::from(is_answered)));
+                });
+                seed.restart();
                 sleep(RESTART).await;
                 seed.switch(|it| it.away = false);
             }
