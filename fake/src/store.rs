@@ -79,8 +79,6 @@ pub struct Store {
     stuck: BTreeSet<String>,
     /// The served versions of kinds of which a test has a say.
     versions: BTreeMap<String, BTreeSet<String>>,
-    /// Kinds with the versions in which they lack `scale`.
-    unscaled: BTreeMap<String, BTreeSet<String>>,
     /// The schemas of kinds, for what they have unless told otherwise.
     schemas: BTreeMap<String, Arc<Value>>,
 }
@@ -95,7 +93,6 @@ impl Default for Store {
             compacted: FIRST_REVISION,
             stuck: BTreeSet::new(),
             versions: BTreeMap::new(),
-            unscaled: BTreeMap::new(),
             schemas: BTreeMap::new(),
         }
     }
@@ -143,12 +140,6 @@ impl Store {
     pub fn serve(&mut self, plural: &str, versions: &[&str]) {
         let versions = versions.iter().map(|it| (*it).to_owned()).collect();
         self.versions.insert(plural.to_owned(), versions);
-    }
-
-    /// Serves a kind without `scale` in these versions.
-    pub fn serve_without_scale(&mut self, plural: &str, versions: &[&str]) {
-        let versions = versions.iter().map(|it| (*it).to_owned()).collect();
-        self.unscaled.insert(plural.to_owned(), versions);
     }
 
     /// Takes the defaults of a kind from the schema of its CustomResourceDefinition.
@@ -217,7 +208,7 @@ impl Store {
         let has_sub = match &*call.sub {
             "" => true,
             "status" => kind.status,
-            "scale" => self.scales(kind, version_of(&call.group_version)),
+            "scale" => kind.scale,
             _ => false,
         };
         match (has_sub, kind.custom) {
@@ -231,11 +222,6 @@ impl Store {
     pub(crate) fn served(&self, kind: &Kind) -> BTreeSet<String> {
         let said = self.versions.get(kind.plural).cloned();
         said.unwrap_or_else(|| BTreeSet::from([kind.version.to_owned()]))
-    }
-
-    pub(crate) fn scales(&self, kind: &Kind, version: &str) -> bool {
-        let without = self.unscaled.get(kind.plural);
-        kind.scale && without.is_none_or(|without| !without.contains(version))
     }
 
     fn live(&self, kind: &Kind, call: &Call) -> Result<Arc<Value>, Refusal> {
@@ -1073,10 +1059,6 @@ pub(crate) fn only_metadata(object: &Value) -> Value {
 
 fn key_of(call: &Call) -> Key {
     Key::new(&call.plural, &call.namespace, &call.name)
-}
-
-fn version_of(group_version: &str) -> &str {
-    group_version.rsplit('/').next().unwrap_or_default()
 }
 
 fn finalizers(object: &Value) -> Vec<&str> {

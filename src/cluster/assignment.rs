@@ -7,7 +7,6 @@ use super::{
     selection::PolicyHold,
     settings::{Dependent, Settings, SettingsError},
 };
-use crate::api::DependentRef;
 
 /// What the objects say of one cluster. What was (a protection, a delay since it became eligible)
 /// is not known here.
@@ -65,19 +64,6 @@ impl Assignment {
             Some(Ok(settings)) => &settings.dependents,
             _ => &[],
         }
-    }
-
-    /// Whether the policy that applies names this dependent. Which it names is not known if it is not
-    /// known how it does.
-    pub fn may_name(&self, dependent: &DependentRef) -> bool {
-        let Some(selected) = &self.selected else {
-            return false;
-        };
-        let named = |settings: &Arc<Settings>| {
-            let mut dependents = settings.dependents.iter();
-            dependents.any(|it| it.reference == *dependent)
-        };
-        selected.settings.as_ref().map_or(true, named)
     }
 
     /// What is to be done with the cluster.

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use super::{
     flow::{FlowEvent, What},
-    plan::Observed,
     verdict::{Doubt, Verdict},
 };
 use crate::{
-    api::{DependentRef, Protection},
+    api::Protection,
     cluster::Settings,
     prober::report::{self, Finding, HeldBack},
 };
@@ -65,7 +64,7 @@ pub(super) fn did(cluster: &str, event: &FlowEvent, why: &str, known: bool) {
     let dependent = &event.dependent.reference;
     match &event.what {
         What::Did(step, found) => {
-            let replicas = found.as_ref().and_then(Observed::known_replicas);
+            let replicas = found.as_ref().map(|it| it.replicas);
             tracing::info!(cluster, %dependent, %step, replicas, why, "wrote");
         }
         What::Waiting(..) => tracing::debug!(cluster, %dependent, "waiting"),
@@ -89,12 +88,6 @@ pub(super) fn did(cluster: &str, event: &FlowEvent, why: &str, known: bool) {
             tracing::info!(cluster, %dependent, step = %begun.step, "interrupted");
         }
     }
-}
-
-/// Says that a dependent of which there can be none any more, since its kind is served in no version, is
-/// not waited for any longer.
-pub(super) fn given_up(cluster: &str, dependent: &DependentRef, replicas: Option<i32>) {
-    tracing::warn!(cluster, %dependent, replicas, "given up, though it may be at zero");
 }
 
 /// Says that a protection is ended since it has lasted for too long.

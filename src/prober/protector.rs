@@ -256,7 +256,7 @@ impl Protector {
 
     /// Takes down what the flow did, or met, with what was known of the dependent before and is now.
     fn take_down(&mut self, event: &FlowEvent, known: [&Owed; 2], now: Now) {
-        let [(before, owed_before), (problem, owed)] = known;
+        let [(before, owed_before), (problem, _)] = known;
         let Some(running) = &self.flow else {
             return;
         };
@@ -275,9 +275,6 @@ impl Protector {
         let again = is_contended(before) && is_contended(problem);
         let known = again || before.is_some() && before == problem;
         log::did(&self.cluster, event, why, known);
-        if let (What::Failed(..), Some(replicas), None) = (&event.what, *owed_before, *owed) {
-            log::given_up(&self.cluster, dependent, replicas);
-        }
         match &event.what {
             What::Unready(_) => self.actions.unready(event, why, now),
             What::Did(step, _) if !again => self.actions.did(event, aim, *step, why, now),

@@ -45,7 +45,7 @@ pub struct Plan {
 pub struct Row {
     /// What it is, and its place in the order.
     pub dependent: Dependent,
-    /// Its replicas; `None` if it does not exist, could not be read, or has no scale.
+    /// Its replicas; `None` if it does not exist, or could not be read.
     pub replicas: Option<i32>,
     /// Whether it is not as it was before the operator took it, as far as is known.
     pub due: bool,
@@ -147,7 +147,7 @@ impl Plan {
                 let memory = self.memory(reference);
                 return Row {
                     replicas: None,
-                    due: memory.owed || error.may_hide_a_mark(),
+                    due: memory.owed || !error.is_about_the_kind(),
                     number: memory.replicas,
                     stops: memory.owed || error.is_about_the_attempt(),
                     words: format!("refused: {}", messages::scale(&error)),
@@ -159,7 +159,7 @@ impl Plan {
         let marked = found.as_ref().is_some_and(|found| found.marked);
         if marked {
             let seen = What::Settled(Settled::Seen { marked }, found.clone());
-            self.debts.note(&dependent, &seen, false, Instant::now());
+            self.debts.note(&dependent, &seen, Instant::now());
         }
         let memory = self.memory(reference);
         let aim = self.aim();
@@ -176,7 +176,7 @@ impl Plan {
         let number = recorded.or(memory.replicas.filter(|replicas| *replicas > 0));
         let due = !back && memory.owed;
         Row {
-            replicas: found.as_ref().and_then(Observed::known_replicas),
+            replicas: found.as_ref().map(|it| it.replicas),
             due,
             words: match &plan {
                 Ok(Step::ScaleUp { .. }) => source(recorded, number, dependent.up.initial_delay),

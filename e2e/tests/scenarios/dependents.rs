@@ -127,8 +127,7 @@ async fn e2e_a_custom_resource_with_scale_is_scaled_in_its_level(env: Env) -> Re
     );
     let policy = shoot.policy()?.with(&json!({"kubeConfigSecretName": "my-kubeconfig", "dependentResourceInfos": [
         {
-            // The seed serves the kind, in another version.
-            "ref": {"apiVersion": "druid.gardener.cloud/v1beta9", "kind": "Etcd", "name": Etcd::NAME},
+            "ref": {"apiVersion": "druid.gardener.cloud/v1alpha1", "kind": "Etcd", "name": Etcd::NAME},
             "optional": false,
             "scaleDown": first,
             "scaleUp": first,

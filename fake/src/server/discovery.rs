@@ -48,7 +48,7 @@ fn resources(store: &Store, asked: &str) -> Option<Value> {
     for kind in &KINDS {
         for version in store.served(kind) {
             if group_version(kind.group, &version) == asked {
-                resources.extend(of_kind(store, kind, &version));
+                resources.extend(of_kind(kind));
             }
         }
     }
@@ -60,7 +60,7 @@ fn resources(store: &Store, asked: &str) -> Option<Value> {
     })
 }
 
-fn of_kind(store: &Store, kind: &Kind, version: &str) -> Vec<Value> {
+fn of_kind(kind: &Kind) -> Vec<Value> {
     let part = |name: &str, of: &str| {
         json!({
             "name": format!("{}/{name}", kind.plural), "singularName": "", "kind": of,
@@ -75,7 +75,7 @@ fn of_kind(store: &Store, kind: &Kind, version: &str) -> Vec<Value> {
     if kind.status {
         found.push(part("status", kind.kind));
     }
-    if store.scales(kind, version) {
+    if kind.scale {
         let mut scale = part("scale", "Scale");
         scale["group"] = "autoscaling".into();
         scale["version"] = "v1".into();

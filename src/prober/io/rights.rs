@@ -73,7 +73,7 @@ impl Needs {
 fn scaling(family: Family, resource: &ApiResource, name: &str) -> Vec<Right> {
     let object = Right::new(VERB, resource).on(name);
     match family {
-        Family::Apps | Family::Unscalable => vec![object],
+        Family::Apps => vec![object],
         Family::Scalable => vec![object.clone(), object.of("scale")],
     }
 }

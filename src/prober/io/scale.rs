@@ -3,7 +3,6 @@
 mod answer;
 mod read;
 mod resources;
-mod served;
 
 use std::sync::Arc;
 
@@ -26,7 +25,6 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::time::Instant;
 
 /// The kind that answers a request for `scale`.
 const SCALE: &str = "Scale";
@@ -100,10 +98,7 @@ impl Scaler {
         &self,
         dependent: &DependentRef,
     ) -> Result<(Family, ApiResource), ScaleError> {
-        match self.resources.find(&self.seed, dependent, None).await? {
-            (Family::Unscalable, _) => Err(ScaleError::NotScalable),
-            found => Ok(found),
-        }
+        self.resources.find(&self.seed, dependent).await
     }
 
     /// The same, for a dry run: what would have to be written is refused.
@@ -133,8 +128,8 @@ impl Scaler {
         &self,
         dependent: &DependentRef,
     ) -> Result<(Option<Observed>, Target), ScaleError> {
-        let mut target = self.target(dependent, None).await?;
-        let found = self.observe(&mut target).await?;
+        let target = self.target(dependent).await?;
+        let found = self.observe(&target).await?;
         Ok((found, target))
     }
 
@@ -145,14 +140,9 @@ impl Scaler {
         }
     }
 
-    /// How a dependent is reached, by what is known of its kind since then.
-    async fn target(
-        &self,
-        dependent: &DependentRef,
-        since: Option<Instant>,
-    ) -> Result<Target, ScaleError> {
-        let found = self.resources.find(&self.seed, dependent, since);
-        let (family, resource) = found.await?;
+    /// How a dependent is reached.
+    async fn target(&self, dependent: &DependentRef) -> Result<Target, ScaleError> {
+        let (family, resource) = self.kind(dependent).await?;
         let path = DynamicObject::url_path(&resource, Some(&self.namespace));
         Ok(Target {
             dependent: dependent.clone(),
@@ -302,7 +292,6 @@ impl Failure {
                 return ScaleError::Forbidden {
                     verb,
                     message: told(&status),
-                    scalable: true,
                 };
             }
             Self::Call(error) => error.to_string(),

@@ -1,7 +1,6 @@
 //! What one cluster's dependents are owed, and what is known of them.
 
 mod entry;
-mod given_up;
 mod owed;
 mod problem;
 mod tasks;
@@ -96,27 +95,19 @@ impl Debts {
             let mut entry = known.unwrap_or_else(|| Entry::new(dependent.clone()));
             entry.dependent = dependent.clone();
             entry.asked = true;
-            entry.set_unscalable(None);
             self.entries.insert(dependent.reference.clone(), entry);
         }
         for (reference, mut entry) in before {
             let marked = entry.memory.owed || entry.memory.keeps_mark;
-            if marked || !entry.looked_at || entry.is_given_up() {
+            if marked || !entry.looked_at {
                 entry.asked = false;
                 // No policy requires it any more.
                 entry.dependent.optional = true;
-                if !entry.memory.owed && !entry.is_given_up() {
+                if !entry.memory.owed {
                     entry.problem = None;
                 }
                 self.entries.insert(reference, entry);
             }
-        }
-    }
-
-    /// Notes the dependents that the policy names, or may name.
-    pub fn named_by(&mut self, names: impl Fn(&DependentRef) -> bool) {
-        for (reference, entry) in &mut self.entries {
-            entry.set_named(names(reference));
         }
     }
 
@@ -207,8 +198,8 @@ impl Debts {
     }
 
     /// Records what a flow did to a dependent, or met there. A flow that is ending may have scaled one that
-    /// the policy no longer names. No dependent that is `held` is given up.
-    pub fn note(&mut self, dependent: &Dependent, what: &What, held: bool, now: Instant) {
+    /// the policy no longer names.
+    pub fn note(&mut self, dependent: &Dependent, what: &What, now: Instant) {
         let reference = &dependent.reference;
         let gave_up = what.has_given_up();
         // A `Waiting` one may be marked, but not known to be owed.
@@ -223,12 +214,10 @@ impl Debts {
             .entries
             .entry(reference.clone())
             .or_insert_with(|| Entry::new(dependent.clone()));
-        entry.set_unscalable(match what {
-            What::Failed(error, None) if !entry.asked => entry.after_failure(error, held, now),
-            _ => None,
-        });
+        // Of a kind that is not served there is no mark to be found; one that is known to be owed stays so.
+        let is_nowhere = matches!(what, What::Failed(error, _) if error.is_about_the_kind());
         let was_seen = entry.looked_at;
-        entry.looked_at = counts || was_seen && !gave_up;
+        entry.looked_at = counts || is_nowhere && !entry.asked || was_seen && !gave_up;
         match what {
             What::Did(Step::ScaleDown { .. }, _) => entry.waiting = Some((Aim::Protect, now)),
             What::Did(Step::ScaleUp { .. }, _) => entry.waiting = Some((Aim::Restore, now)),
@@ -286,7 +275,6 @@ impl Debts {
                     })
                 });
             }
-            What::Failed(_, None) if entry.is_given_up() => entry.give_up(now),
             What::Failed(error, begun) => {
                 if let Some(begun) = begun {
                     entry.memory = begin(begun.step, entry.memory);

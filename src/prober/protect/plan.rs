@@ -71,8 +71,6 @@ pub enum Family {
     Apps,
     /// Any other kind: annotations on the object, replicas through its `scale` subresource.
     Scalable,
-    /// One of which the seed serves no `scale` any more: annotations alone.
-    Unscalable,
 }
 
 /// A dependent as it was read.
@@ -84,7 +82,7 @@ pub struct Observed {
     pub uid: Option<Arc<str>>,
     /// Its resourceVersion, the precondition of what is decided from it.
     pub resource_version: String,
-    /// `spec.replicas`. What is [`Unscalable`](Family::Unscalable) tells none, and counts as at zero.
+    /// `spec.replicas`.
     pub replicas: i32,
     /// Whether it carries the mark.
     pub marked: bool,
@@ -110,18 +108,6 @@ pub enum Record {
 }
 
 impl Observed {
-    /// Whether the seed serves its scale.
-    #[must_use]
-    pub fn has_scale(&self) -> bool {
-        self.family != Family::Unscalable
-    }
-
-    /// `spec.replicas`; `None` if the seed serves no scale, so that they are unknown.
-    #[must_use]
-    pub fn known_replicas(&self) -> Option<i32> {
-        self.has_scale().then_some(self.replicas)
-    }
-
     /// The state for a user who overrules the operator and has it ignored meanwhile: the user's own
     /// `ignore-scaling` prevents no restore. A zero without a mark is another's decision.
     #[must_use]
@@ -248,9 +234,6 @@ pub fn step(
             Err(ScaleError::Missing)
         };
     };
-    if !found.has_scale() && !found.ignored {
-        return step_mark(purpose, found, memory);
-    }
     if aim == Aim::Look {
         return Ok(Step::Nothing(Settled::Seen {
             marked: found.marked,
@@ -261,7 +244,7 @@ pub fn step(
             Step::DropMark
         } else {
             Step::Nothing(Settled::Ignored {
-                at_zero: found.replicas == 0 && found.has_scale(),
+                at_zero: found.replicas == 0,
             })
         });
     }
@@ -269,25 +252,6 @@ pub fn step(
         Aim::Protect => Ok(step_down(found)),
         Aim::Restore => step_up(purpose, found, memory),
         Aim::Release | Aim::Look => Ok(step_release(found)),
-    }
-}
-
-/// The step if only the mark can be written.
-fn step_mark(purpose: Purpose, found: &Observed, memory: Memory) -> Result<Step, ScaleError> {
-    let is_known = memory.owed || memory.keeps_mark;
-    match purpose.aim {
-        Aim::Release => Ok(step_release(found)),
-        // A client that removed the mark owns the replicas.
-        Aim::Restore | Aim::Look if is_known && !found.marked => {
-            Ok(Step::Nothing(Settled::Released))
-        }
-        // It was restored. The record stays, since the replicas are unknown now.
-        Aim::Restore if memory.keeps_mark && !purpose.keep_marks => Ok(Step::DropMark),
-        // An earlier process scaled it down unreported.
-        Aim::Look if found.marked && !memory.owed => {
-            Ok(Step::Nothing(Settled::Seen { marked: true }))
-        }
-        Aim::Protect | Aim::Restore | Aim::Look => Err(ScaleError::NotScalable),
     }
 }
 

@@ -13,6 +13,10 @@ pub(crate) const REFUSED: Duration = Duration::from_secs(10);
 pub(crate) const DEPENDENT_MISSING: &str = "DependentMissing";
 /// Reason: others undo the scaling again and again.
 pub(crate) const CONTENDED: &str = "Contended";
+/// Reason of an error: the seed does not serve the kind.
+pub(crate) const KIND_UNKNOWN: &str = "KindUnknown";
+/// Reason of an error: the kind cannot be scaled.
+pub(crate) const NOT_SCALABLE: &str = "NotScalable";
 /// Reason of an error: a record cannot be read.
 pub(crate) const RECORD_UNREADABLE: &str = "RecordUnreadable";
 /// Reason of an error: a right is missing.
@@ -50,7 +54,7 @@ pub enum ScaleError {
     Contended,
     /// The seed does not serve the kind.
     #[error(
-        "the seed does not serve this kind in any version; correct apiVersion and kind in the \
+        "the seed does not serve this kind in this version; correct apiVersion and kind in the \
          policy: {0}"
     )]
     UnknownKind(String),
@@ -69,8 +73,6 @@ pub enum ScaleError {
         verb: &'static str,
         /// What the server said.
         message: String,
-        /// Whether a client with the rights could scale the kind.
-        scalable: bool,
     },
     /// Other clients kept changing it while it was decided on.
     #[error("it was changed by somebody else {CONFLICTS} times in a row while being scaled")]
@@ -93,19 +95,8 @@ impl ScaleError {
     pub fn is_about_the_kind(&self) -> bool {
         matches!(
             self,
-            Self::UnknownKind(_)
-                | Self::ClusterScoped
-                | Self::NotScalable
-                | Self::Forbidden {
-                    scalable: false,
-                    ..
-                }
+            Self::UnknownKind(_) | Self::ClusterScoped | Self::NotScalable
         )
-    }
-
-    /// Whether the dependent may still exist and carry a mark.
-    pub fn may_hide_a_mark(&self) -> bool {
-        matches!(self, Self::Forbidden { .. }) || !self.is_about_the_kind()
     }
 
     /// Whether a retry may succeed: the error is not about the dependent itself.
@@ -119,12 +110,8 @@ impl ScaleError {
             Self::Missing => DEPENDENT_MISSING,
             Self::Contended => CONTENDED,
             Self::UnreadableRecord(_) => RECORD_UNREADABLE,
-            Self::UnknownKind(_) => "KindUnknown",
-            Self::ClusterScoped
-            | Self::NotScalable
-            | Self::Forbidden {
-                scalable: false, ..
-            } => "NotScalable",
+            Self::UnknownKind(_) => KIND_UNKNOWN,
+            Self::ClusterScoped | Self::NotScalable => NOT_SCALABLE,
             Self::Forbidden { .. } => SCALING_FORBIDDEN,
             Self::Conflicts => SCALING_CONFLICTS,
             Self::DryRun | Self::Request { .. } => SCALING_FAILED,

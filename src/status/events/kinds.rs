@@ -34,7 +34,6 @@ kinds! {
     CONTENDED: Dependent Warning "Contended" "ScaleDown",
     MARK_REMOVED: Dependent Warning "MarkRemoved" "Leave",
     IGNORED_AT_ZERO: Dependent Warning "IgnoredAtZero" "Leave",
-    GIVEN_UP: Dependent Warning "GivenUp" "Leave",
 
     PROTECTING: ClusterHealth Warning "Protecting" "ScaleDown",
     PROTECTED: ClusterHealth Normal "Protected" "ScaleDown",
@@ -119,7 +118,7 @@ mod tests {
     #[case::unreadable(ScaleError::UnreadableRecord(String::new()))]
     #[case::unknown(ScaleError::UnknownKind(String::new()))]
     #[case::not_scalable(ScaleError::ClusterScoped)]
-    #[case::forbidden(ScaleError::Forbidden { verb: "", message: String::new(), scalable: true })]
+    #[case::forbidden(ScaleError::Forbidden { verb: "", message: String::new() })]
     #[case::conflicts(ScaleError::Conflicts)]
     #[case::failed(ScaleError::Request { verb: "", message: String::new() })]
     fn each_failure_has_a_kind(#[case] error: ScaleError) {

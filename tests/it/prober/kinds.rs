@@ -1,14 +1,11 @@
 //! The kinds of dependents over a scripted seed: what is believed when a seed does not serve one any more, and
 //! what somebody else does between the two requests that a kind with `scale` takes.
 
-use std::collections::BTreeSet;
-
-use crate::support::{Call, Failure, Stage, deselected, info, run};
+use crate::support::{Call, Failure, Stage, info, run};
 use dependency_watchdog::{
     api::Protection,
     prober::plan::{Aim, MARK, RECORD},
 };
-use rstest::rstest;
 use serde_json::{Value, json};
 
 fn optional(kind: &str, name: &str, level: i32) -> Value {
@@ -17,8 +14,7 @@ fn optional(kind: &str, name: &str, level: i32) -> Value {
     info
 }
 
-/// The policy names a version that an upgrade of the kind's owner has withdrawn, and the version that
-/// takes its place is not served yet. The object is still there, at zero.
+/// The policy names a version that an upgrade of the kind's owner has withdrawn. The object is still there, at zero.
 #[test]
 fn what_is_owed_is_not_gone_with_its_version() {
     run(async {
@@ -39,36 +35,6 @@ fn what_is_owed_is_not_gone_with_its_version() {
         stage.act(Aim::Restore).await;
         stage.assert_up("etcds", "first", "served again");
         assert_eq!(stage.protector.machine().protection(), Protection::None);
-    });
-}
-
-/// The object is the same under each version. A version may be served without the scale subresource.
-#[rstest]
-fn what_is_owed_is_reached_by_another_version(
-    #[values(false, true)] let_go: bool,
-    #[values(&["v1", "v1beta1"], &["v1alpha1", "v1"])] served: &'static [&'static str],
-) {
-    run(async move {
-        let mut stage = Stage::new(&[info("Etcd", "first", 0), info("Deployment", "kcm", 1)]);
-        stage.act(Aim::Protect).await;
-        stage.assert_down("etcds", "first", "protected");
-        stage.seed.serve_etcds(served);
-        stage.seed.serve_etcds_without_scale(&["v1alpha1"]);
-        if let_go {
-            stage.protector.learn(deselected(&stage.settings));
-        }
-        stage.seed.forget_calls();
-        stage.act(Aim::Restore).await;
-        assert_eq!(stage.problems(), []);
-        assert_eq!(stage.replicas("etcds", "first"), 3);
-        assert_eq!(stage.replicas("deployments", "kcm"), 3);
-        assert_eq!(stage.protector.machine().protection(), Protection::None);
-        let writes = stage.seed.writes();
-        let of_etcds = writes
-            .iter()
-            .filter(|call| call.resource.starts_with("etcds"));
-        let versions: BTreeSet<&str> = of_etcds.map(|call| &*call.api_version).collect();
-        assert_eq!(versions, BTreeSet::from(["druid.gardener.cloud/v1"]));
     });
 }
 

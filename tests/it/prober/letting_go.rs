@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::support::{
-    Call, Failure, INTERVAL, LONG, Read, Runs, World, assert_back, assert_kept, assert_released,
-    assert_restored, change_policy, change_shoot, condition, deleting, protected, put_workload,
-    run, scale_by_hand, truncate,
+    Call, Failure, INTERVAL, LONG, RUNNING, Read, Runs, World, assert_back, assert_kept,
+    assert_released, assert_restored, change_policy, change_shoot, condition, deleting, protected,
+    put_workload, run, scale_by_hand, truncate,
 };
 use serde_json::{Value, json};
 
@@ -349,62 +349,15 @@ async fn protected_with_an_etcd() -> World {
     world
 }
 
-/// The words of the events on Etcds, with their notes.
-fn told_of_etcds(world: &World) -> Vec<(String, String)> {
-    let events = world.seed.events().into_iter();
-    let events = events.filter(|event| event.body["regarding"]["kind"] == "Etcd");
-    let text = |text: &Value| text.as_str().unwrap().to_owned();
-    let words = events.map(|event| (text(&event.body["reason"]), text(&event.body["note"])));
-    words.collect()
-}
-
 fn assert_etcd_restored(world: &World) {
     let etcd = world.seed.get("etcds", "a", "main").unwrap();
     assert_eq!(etcd["spec"]["replicas"], 3, "{etcd}");
     assert_eq!(etcd["metadata"]["annotations"], Value::Null, "{etcd}");
 }
 
-/// Nobody will be there who could be asked what became of it.
-#[tokio::test]
-async fn what_is_given_up_is_told_and_its_policy_freed() {
-    let world = protected_with_an_etcd().await;
-    world.seed.serve_etcds(&[]);
-    world.seed.ask_to_delete("probepolicies", "", "p");
-    world.shoot("a").renew();
-    // One answer is not enough, nor are many within seconds.
-    world.clock.pass(LONG).await;
-    assert_eq!(problem(&world.health("a")), "KindUnknown");
-    assert!(world.seed.get("probepolicies", "", "p").is_some());
-    world.clock.pass(LONG * 3).await;
-    assert!(world.seed.get("probepolicies", "", "p").is_none());
-    assert_restored(&world);
-    let told = told_of_etcds(&world);
-    let reasons: Vec<&str> = told.iter().map(|(reason, _)| &**reason).collect();
-    assert_eq!(reasons, ["ScaledDown", "KindUnknown", "GivenUp"]);
-    let (_, note) = &told[2];
-    assert!(note.contains("set its replicas to 3"), "{note}");
-}
-
 /// What is told of dependents.
 fn problem(status: &Value) -> Value {
     condition(status, "Degraded")["reason"].clone()
-}
-
-fn is_given_up(status: &Value) -> bool {
-    problem(status) == "GivenUp"
-}
-
-/// `a`, protected, whose policy ceases to name an Etcd that is not served any more, which is given up.
-async fn given_up() -> World {
-    let world = protected_with_an_etcd().await;
-    world.seed.serve_etcds(&[]);
-    change_policy(&world, "p", truncate);
-    world.shoot("a").renew();
-    world.clock.pass(LONG).await;
-    let all = |status: &Value| is_given_up(status) && status["protection"] == "None";
-    let what = "it is given up, and all else restored";
-    world.health_where("a", what, all).await;
-    world
 }
 
 /// Whether the Etcd is owed its three replicas, by the ClusterHealth.
@@ -415,56 +368,42 @@ fn owes_the_etcd(world: &World) -> bool {
     etcd.is_some_and(|it| it["owed"] == true && it["recordedReplicas"] == 3)
 }
 
-/// It keeps no other at zero for that, until no policy names it.
+/// A kind that is not served any more keeps no other at zero. What is owed waits for it, and so does the policy.
 #[test]
-fn what_a_policy_names_is_not_given_up() {
+fn what_is_owed_waits_for_its_kind() {
     let _runs = Runs::begin();
-    for (_, change) in RESTORED {
-        for served_again in [true, false] {
-            run(async move {
-                let world = protected_with_an_etcd().await;
-                world.seed.serve_etcds(&[]);
-                world.shoot("a").renew();
-                change_shoot(&world, change);
-                world.clock.pass(LONG * 6).await;
-                assert_restored(&world);
-                let status = world.health("a");
-                assert_eq!(problem(&status), "KindUnknown", "{status}");
-                assert!(owes_the_etcd(&world), "{status}");
-                if served_again {
-                    world.seed.serve_etcds(&["v1beta1"]);
-                    world.protection("a", "None").await;
-                    assert_etcd_restored(&world);
-                } else {
-                    change_policy(&world, "p", truncate);
-                    world.clock.pass(LONG).await;
-                    assert!(owes_the_etcd(&world), "{}", world.health("a"));
-                    world.health_where("a", "it is given up", is_given_up).await;
-                }
-            });
-        }
+    for is_deleted in [false, true] {
+        run(async move {
+            let world = protected_with_an_etcd().await;
+            world.seed.serve_etcds(&["v1beta1"]);
+            match is_deleted {
+                true => world.seed.ask_to_delete("probepolicies", "", "p"),
+                false => change_policy(&world, "p", truncate),
+            }
+            world.shoot("a").renew();
+            world.clock.pass(LONG * 6).await;
+            assert_eq!(world.replicas("a"), RUNNING);
+            let status = world.health("a");
+            assert_eq!(problem(&status), "KindUnknown", "{status}");
+            assert!(owes_the_etcd(&world), "{status}");
+            assert!(world.seed.get("probepolicies", "", "p").is_some());
+            world.seed.serve_etcds(&["v1beta1", "v1alpha1"]);
+            world.clock.pass(LONG * 6).await;
+            assert_etcd_restored(&world);
+            let policy = world.seed.get("probepolicies", "", "p");
+            assert_eq!(policy.is_none(), is_deleted);
+        });
     }
 }
 
-/// It was given up too early: the marks on the dependents are the truth.
+/// There can be nothing to restore.
 #[tokio::test]
-async fn what_was_given_up_is_restored_when_it_is_served_again() {
-    let world = given_up().await;
-    world.seed.serve_etcds(&["v1beta1"]);
-    world.clock.pass(LONG * 3).await;
-    assert_etcd_restored(&world);
-    assert!(!is_given_up(&world.health("a")));
-}
-
-/// A policy is deleted while the owner of a kind is being upgraded.
-#[tokio::test]
-async fn a_version_that_vanishes_loses_nothing() {
-    let world = protected_with_an_etcd().await;
-    world.seed.serve_etcds(&["v1beta1"]);
+async fn a_policy_of_a_kind_that_was_never_served_is_freed() {
+    let mut world = with_an_etcd().await;
+    world.seed.serve_etcds(&[]);
+    world.start();
+    world.reason("a", "Healthy").await;
     world.seed.ask_to_delete("probepolicies", "", "p");
-    world.shoot("a").renew();
     world.clock.pass(LONG * 2).await;
     assert!(world.seed.get("probepolicies", "", "p").is_none());
-    assert_restored(&world);
-    assert_etcd_restored(&world);
 }

@@ -205,11 +205,11 @@ impl World {
                 // It is restored again.
                 Step::Nothing(Settled::ZeroedAgain) => {
                     let what = What::Settled(Settled::ZeroedAgain, Some(found));
-                    self.debts.note(&dependent, &what, false, Instant::now());
+                    self.debts.note(&dependent, &what, Instant::now());
                 }
                 Step::Nothing(settled) => {
                     let what = What::Settled(settled, Some(found));
-                    self.debts.note(&dependent, &what, false, Instant::now());
+                    self.debts.note(&dependent, &what, Instant::now());
                     return Ok(());
                 }
                 // In time the controller does its work.
@@ -223,7 +223,7 @@ impl World {
     fn note(&mut self, step: Step, found: Observed) {
         let what = What::Did(step, Some(found));
         self.debts
-            .note(&dependent("d", 0, 0), &what, false, Instant::now());
+            .note(&dependent("d", 0, 0), &what, Instant::now());
     }
 
     fn act(&mut self, purpose: Purpose) -> Result<(Step, Observed), Cut> {

@@ -206,12 +206,6 @@ impl Seed {
         self.server.store(|store, _| store.serve("etcds", versions));
     }
 
-    /// From now on Etcds cannot be scaled in these versions.
-    pub fn serve_etcds_without_scale(&self, versions: &[&'static str]) {
-        self.server
-            .store(|store, _| store.serve_without_scale("etcds", versions));
-    }
-
     /// Deletes an object.
     pub fn delete(&self, plural: &str, namespace: &str, name: &str) {
         let key = Key::new(plural, namespace, name);

@@ -226,11 +226,6 @@ pub fn selected(settings: &Settings) -> Input<'static> {
     assigned(Some(policy(settings)), None)
 }
 
-/// No policy selects the cluster any more; the last one that did has these settings.
-pub fn deselected(settings: &Settings) -> Input<'static> {
-    assigned(None, Some(policy(settings)))
-}
-
 fn assigned(selected: Option<Selected>, former: Option<Selected>) -> Input<'static> {
     Input::Objects(ClusterObject::There(Box::new(Assignment {
         uid: "uid".into(),

@@ -107,14 +107,6 @@ pub(super) fn observed_scalable(object: PartialObjectMeta, scale: &Scale) -> Obs
     }
 }
 
-/// What an object says that has no Scale.
-pub(super) fn observed_unscalable(object: PartialObjectMeta) -> Observed {
-    Observed {
-        family: Family::Unscalable,
-        ..observed_scalable(object, &Scale::default())
-    }
-}
-
 fn ignored(annotations: &BTreeMap<String, String>) -> bool {
     annotations
         .get(IGNORE)

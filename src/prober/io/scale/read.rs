@@ -2,11 +2,10 @@
 
 use kube::{api::GetParams, core::PartialObjectMeta};
 use serde::de::DeserializeOwned;
-use tokio::time::Instant;
 
 use super::{
     SCALE, ScaleError, Scaler, Target,
-    answer::{Scale, Workload, observed_scalable, observed_unscalable, observed_workload},
+    answer::{Scale, Workload, observed_scalable, observed_workload},
 };
 use crate::prober::{
     plan::{Family, Observed},
@@ -27,24 +26,18 @@ enum Miss {
 
 impl Scaler {
     /// The dependent as it is; `None` if the seed says by its name that it does not exist.
-    pub(super) async fn observe(
-        &self,
-        target: &mut Target,
-    ) -> Result<Option<Observed>, ScaleError> {
-        let begun = Instant::now();
-        let found = match self.get_dependent(target).await {
-            // The version that the policy names may not be served any more. A dependent that was scaled
-            // down still exists, and must not count as gone.
-            Err(Miss::Nowhere(_)) => {
-                *target = self.target(&target.dependent, Some(begun)).await?;
-                self.get_dependent(target).await
-            }
-            found => found,
-        };
-        match found {
+    pub(super) async fn observe(&self, target: &Target) -> Result<Option<Observed>, ScaleError> {
+        match self.get_dependent(target).await {
             Ok(found) => Ok(Some(found)),
             Err(Miss::Absent) => Ok(None),
-            Err(Miss::Nowhere(error) | Miss::Failed(error)) => Err(error),
+            // The seed may not serve the kind so any more. A dependent that was scaled down still exists, and must
+            // not count as gone.
+            Err(Miss::Nowhere(error)) => {
+                self.resources.forget(&target.dependent);
+                self.kind(&target.dependent).await?;
+                Err(error)
+            }
+            Err(Miss::Failed(error)) => Err(error),
         }
     }
 
@@ -57,18 +50,6 @@ impl Scaler {
                 Ok(observed_workload(object.await?))
             }
             Family::Scalable => self.get_scalable(target).await,
-            Family::Unscalable => match self.get_metadata(target).await {
-                // Without the right to read it, changes to its mark cannot be seen.
-                Err(Miss::Failed(ScaleError::Forbidden { verb, message, .. })) => {
-                    Err(Miss::Failed(ScaleError::Forbidden {
-                        verb,
-                        // What comes last may be cut off.
-                        message: format!("{}; {message}", ScaleError::NotScalable),
-                        scalable: false,
-                    }))
-                }
-                object => object.map(observed_unscalable),
-            },
         }
     }
 

@@ -5,13 +5,13 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use kube::core::{ApiResource, GroupVersion, GroupVersionKind};
+use kube::{
+    core::{ApiResource, GroupVersion, GroupVersionKind},
+    discovery::{Scope, pinned_kind},
+};
 use tokio::time::Instant;
 
-use super::{
-    ScaleError,
-    served::{Served, look_up},
-};
+use super::{Failure, ScaleError};
 use crate::{
     api::DependentRef,
     prober::{plan::Family, scale_error::REFUSED},
@@ -32,21 +32,11 @@ pub(crate) fn workload(dependent: &DependentRef) -> Option<ApiResource> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Resources(Arc<Mutex<HashMap<GroupVersionKind, Cell>>>);
 
-/// Locked during a lookup, so that other callers wait for the same answer.
-type Cell = Arc<tokio::sync::Mutex<Known>>;
-
-/// What is known of a kind.
-#[derive(Debug, Default)]
-struct Known {
-    /// The last conclusive answer, and when its lookup began.
-    answer: Option<(Served, Instant)>,
-    /// The last failed lookup's error, and when.
-    failure: Option<(ScaleError, Instant)>,
-}
+/// Locked during a lookup, so that other callers wait for the same answer, which came then.
+type Cell = Arc<tokio::sync::Mutex<Option<(Result<ApiResource, ScaleError>, Instant)>>>;
 
 impl Resources {
-    /// The resource behind a dependent's kind, looked up on this seed unless it is known. Answers from
-    /// before `since` do not count.
+    /// The resource behind a dependent's kind, looked up on this seed unless it is known.
     ///
     /// # Errors
     ///
@@ -55,59 +45,73 @@ impl Resources {
         &self,
         seed: &Seed,
         dependent: &DependentRef,
-        since: Option<Instant>,
-    ) -> Served {
-        // Its texts become a path, and may come from a status.
-        let valid = Some(dependent).filter(|it| it.is_valid());
-        let version: Option<GroupVersion> = valid.and_then(|it| it.api_version.parse().ok());
-        let version = version.ok_or_else(|| ScaleError::UnknownKind(dependent.to_string()))?;
-        let kind = version.with_kind(&dependent.kind);
+    ) -> Result<(Family, ApiResource), ScaleError> {
         if let Some(resource) = workload(dependent) {
             return Ok((Family::Apps, resource));
         }
-        let cell = self.cell(&kind);
+        let kind = kind(dependent).ok_or_else(|| ScaleError::UnknownKind(dependent.to_string()))?;
         let asked = Instant::now();
-        if let Some(answer) = cell.lock().await.answer(asked, since) {
-            return answer;
-        }
-        // Outside of the lock: a caller that reports must not hold up one that acts.
-        seed.turn().await;
-        // Asked anew: the failure of a much earlier turn says nothing any more.
-        let asked = Instant::now();
+        let cell = self.lock().entry(kind.clone()).or_default().clone();
         let mut known = cell.lock().await;
-        if let Some(answer) = known.answer(asked, since) {
-            return answer;
-        }
-        let began = Instant::now();
-        // Callers that act wait for its lock.
-        let answer = look_up(&seed.acting(), &kind).await;
-        match &answer {
-            Ok(answer) => known.answer = Some((answer.clone(), began)),
-            Err(error) => known.failure = Some((error.clone(), Instant::now())),
-        }
-        answer?
+        // Whoever waited for a lookup that failed shares its failure: one after the other, each would fail too late.
+        let stands = |(answer, at): &&(Result<_, ScaleError>, Instant)| match answer {
+            Ok(_) => true,
+            Err(error) if error.is_about_the_kind() => at.elapsed() < REFUSED,
+            Err(_) => asked <= *at,
+        };
+        let answer = match known.as_ref().filter(stands) {
+            Some((answer, _)) => answer.clone(),
+            None => {
+                // Callers that act may wait for it.
+                let answer = look_up(&seed.acting(), &kind).await;
+                *known = Some((answer.clone(), Instant::now()));
+                answer
+            }
+        };
+        Ok((Family::Scalable, answer?))
     }
 
-    fn cell(&self, kind: &GroupVersionKind) -> Cell {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.entry(kind.clone()).or_default().clone()
+    /// Has the kind of a dependent looked up again, since the seed did not serve it where it was found.
+    pub(super) fn forget(&self, dependent: &DependentRef) {
+        if let Some(kind) = kind(dependent) {
+            self.lock().remove(&kind);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<GroupVersionKind, Cell>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
-    /// The known answer, if it suffices for a caller that has waited since `asked` and accepts no lookup
-    /// from before `since`.
-    fn answer(&self, asked: Instant, since: Option<Instant>) -> Option<Served> {
-        let counts = |(answer, at): &&(Served, Instant)| {
-            let stands = matches!(answer, Ok((Family::Scalable, _))) || at.elapsed() < REFUSED;
-            stands && since.is_none_or(|since| *at >= since)
-        };
-        if let Some((answer, _)) = self.answer.as_ref().filter(counts) {
-            return Some(answer.clone());
+/// The kind of a dependent; `None` if its texts, which become a path and may come from a status, are none.
+fn kind(dependent: &DependentRef) -> Option<GroupVersionKind> {
+    let valid = Some(dependent).filter(|it| it.is_valid())?;
+    let version: GroupVersion = valid.api_version.parse().ok()?;
+    Some(version.with_kind(&dependent.kind))
+}
+
+async fn look_up(seed: &Seed, kind: &GroupVersionKind) -> Result<ApiResource, ScaleError> {
+    seed.turn().await;
+    let found = seed.call_at_turn(async {
+        match pinned_kind(seed.client(), kind).await {
+            Err(kube::Error::Discovery(_)) => Ok(None),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            found => found.map(Some),
         }
-        // Callers that waited for a failed lookup share its failure: in turn, each would fail later, too
-        // late to be of use. Later callers try anew.
-        let failure = self.failure.as_ref().filter(|(_, at)| asked <= *at)?;
-        Some(Err(failure.0.clone()))
+    });
+    let found = found.await;
+    let found = found.map_err(|error| Failure::Call(error).explain("discovery"))?;
+    let Some((resource, capabilities)) = found else {
+        let (version, kind) = (kind.api_version(), &kind.kind);
+        return Err(ScaleError::UnknownKind(format!("{version} {kind}")));
+    };
+    if capabilities.scope == Scope::Cluster {
+        return Err(ScaleError::ClusterScoped);
+    }
+    let scale = format!("{}/scale", resource.plural);
+    let mut subresources = capabilities.subresources.iter();
+    match subresources.any(|(it, _)| it.plural == "scale" || it.plural == scale) {
+        true => Ok(resource),
+        false => Err(ScaleError::NotScalable),
     }
 }

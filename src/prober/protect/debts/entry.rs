@@ -2,13 +2,13 @@
 
 use tokio::time::Instant;
 
-use super::{
-    given_up::Unscalable,
-    problem::{Problem, TIMES},
-};
+use super::problem::{Problem, TIMES};
 use crate::{
     cluster::Dependent,
-    prober::plan::{Aim, Memory},
+    prober::{
+        plan::{Aim, Memory},
+        scale_error::{KIND_UNKNOWN, NOT_SCALABLE},
+    },
 };
 
 /// One dependent.
@@ -19,8 +19,6 @@ pub(super) struct Entry {
     pub(super) problem: Option<Problem>,
     /// A policy asks for it to be handled.
     pub(super) asked: bool,
-    /// The policy that applies names it, even if `asked` is false, as while the cluster is let go.
-    pub(super) named: bool,
     /// It was read, so that a mark is known: an earlier process may have ended between a write and its
     /// report, and a given-up write may take effect later.
     pub(super) looked_at: bool,
@@ -34,8 +32,6 @@ pub(super) struct Entry {
     pub(super) waiting: Option<(Aim, Instant)>,
     /// Start of the `initialDelay` of the restore under way. Lost in a restart.
     pub(super) delayed: Option<Instant>,
-    /// It is not asked for, and cannot be scaled.
-    pub(super) unscalable: Option<Unscalable>,
 }
 
 impl Entry {
@@ -50,7 +46,15 @@ impl Entry {
     /// report.
     pub(super) fn is_forgettable(&self) -> bool {
         let marked = self.memory.owed || self.memory.keeps_mark;
-        !self.asked && self.looked_at && !marked && self.problem.is_none()
+        let is_quiet = self.problem.is_none() || self.is_passed_by();
+        !self.asked && self.looked_at && !marked && is_quiet
+    }
+
+    /// Whether no other waits for it: no policy asks for it, and the seed does not serve its kind as it must.
+    pub(super) fn is_passed_by(&self) -> bool {
+        let is_about_the_kind =
+            |problem: &Problem| [KIND_UNKNOWN, NOT_SCALABLE].contains(&problem.reason);
+        !self.asked && self.problem.as_ref().is_some_and(is_about_the_kind)
     }
 
     /// Whether others scale it to zero each time it is restored.

@@ -60,7 +60,7 @@ fn what_is_told(#[case] what: What, #[case] expected: &str) {
     let mut debts = Debts::default();
     debts.adopt(std::slice::from_ref(&a));
     for what in [What::Did(Step::ScaleDown { from: 4 }, None), what] {
-        debts.note(&a, &what, false, Instant::now());
+        debts.note(&a, &what, Instant::now());
     }
     let told = debts.problems().next();
     let told = told.map(|it| format!("{}: {}", it.reason, it.message));
@@ -87,7 +87,7 @@ fn what_may_have_been_taken_is_owed(
         What::Settled(Settled::Up, None),
         What::Failed(ScaleError::Conflicts, begun),
     ] {
-        debts.note(&a, &what, false, Instant::now());
+        debts.note(&a, &what, Instant::now());
     }
     assert_eq!(debts.owed(&a.reference), expected);
     // Only what may yet come about has to be looked at.

@@ -176,8 +176,7 @@ impl Flows {
         // An outage may have withdrawn the flow: after that no delay goes on.
         let withdrawn = self.under_way.is_some_and(|flow| flow.withdrawn);
         if !withdrawn || !matches!(event.what, What::Delayed) {
-            let held = matches!(self.next, Wanted::Held(_));
-            self.debts.note(&event.dependent, &event.what, held, now);
+            self.debts.note(&event.dependent, &event.what, now);
         }
     }
 

