@@ -201,7 +201,6 @@ impl Protector {
     }
 
     fn confirmed(&mut self, confirmation: Confirmation) {
-        self.metrics.confirmed(confirmation);
         self.learn(Input::Confirmed(confirmation));
     }
 

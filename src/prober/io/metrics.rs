@@ -13,7 +13,6 @@ use crate::{
     prober::finding::verdict_reason,
     prober::{
         flow::What,
-        machine::Confirmation,
         plan::{Aim, Step},
         verdict::Verdict,
         watch::Conclusion,
@@ -37,16 +36,13 @@ type Counters<const N: usize> = Family<Labels<N>, Counter>;
 /// The prober's metrics.
 #[derive(Debug)]
 pub struct ProberMetrics {
-    probes: Counters<1>,
     /// Of all ways to look at a cluster.
     pub(crate) durations: ProbeMetrics,
     /// Those that are under way.
     pub(crate) probing: Gauge,
     verdicts: Counters<2>,
-    evidence_failures: Counters<1>,
     /// From a provable outage to the first write of the scale-down.
     pub(crate) reaction: Histogram,
-    confirmations: Counters<1>,
     /// Those that are under way.
     pub(crate) flows: Gauge,
     operations: Counters<2>,
@@ -59,33 +55,25 @@ pub struct ProberMetrics {
 
 impl Default for ProberMetrics {
     fn default() -> Self {
-        let (probes, operations) = (Counters::default(), Counters::default());
-        let confirmations = Counters::default();
+        let operations = Counters::default();
         let (verdicts, durations) = (Counters::default(), ProbeMetrics::default());
         // Prometheus sees no increase in a series that appears: those of alerts are there from the
         // start.
-        for result in ["success", "failure", "throttled"] {
-            drop(probes.get_or_create(&[("result", result)]));
-        }
         for direction in ["down", "up", "release", "look"] {
             for result in ["success", "failure", "late", "interrupted"] {
                 drop(operations.get_or_create(&[("direction", direction), ("result", result)]));
             }
         }
-        let (evidence_failures, scale_failures) = (Counters::default(), Counters::default());
+        let scale_failures = Counters::default();
         drop(verdicts.get_or_create(&verdict_labels(Verdict::Healthy)));
-        drop(evidence_failures.get_or_create(&[("reason", "Unreachable")]));
-        drop(confirmations.get_or_create(&[("result", "read")]));
+        drop(verdicts.get_or_create(&unread_labels("Unreachable")));
         drop(scale_failures.get_or_create(&[("reason", "Forbidden")]));
         drop(durations.duration(LEASES, "success"));
         Self {
-            probes,
             durations,
             probing: Gauge::default(),
             verdicts,
-            evidence_failures,
             reaction: Histogram::new(REACTION_SECONDS),
-            confirmations,
             flows: Gauge::default(),
             operations,
             scale_failures,
@@ -98,12 +86,6 @@ impl Default for ProberMetrics {
 impl ProberMetrics {
     /// Adds the metrics to a registry.
     pub fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "probes",
-            "Probes that ended: success (a verdict was reached), failure (no evidence), throttled \
-             (the shoot's API server asked for less load)",
-            self.probes.clone(),
-        );
         self.durations.register(registry);
         registry.register(
             "probes_in_flight",
@@ -112,25 +94,15 @@ impl ProberMetrics {
         );
         registry.register(
             "verdicts",
-            "Verdicts on leases that were read, with the reason that the ClusterHealth gives",
+            "Probes that ended, by their verdict on the leases (unread: there was no evidence), with the reason that \
+             the ClusterHealth gives",
             self.verdicts.clone(),
-        );
-        registry.register(
-            "evidence_failures",
-            "Probes that came to no evidence, by the reason that the ClusterHealth gives",
-            self.evidence_failures.clone(),
         );
         registry.register(
             "reaction_seconds",
             "Time from the instant at which an outage was provable to the first write that scaled a \
              dependent down",
             self.reaction.clone(),
-        );
-        registry.register(
-            "confirmations",
-            "How often the Cluster and its policy were confirmed past every cache: read (as known), watch \
-             (not read in time, and the watch is up to date), unknown (nor that), otherwise (changed)",
-            self.confirmations.clone(),
         );
         registry.register(
             "flows_in_flight",
@@ -169,14 +141,13 @@ impl ProberMetrics {
                 "success"
             }
             Err(error) => {
-                count(&self.evidence_failures, [("reason", error.reason)]);
+                count(&self.verdicts, unread_labels(error.reason));
                 match error.throttled() {
                     Some(_) => "throttled",
                     None => "failure",
                 }
             }
         };
-        count(&self.probes, [("result", result)]);
         let duration = self.durations.duration(LEASES, result);
         duration.observe(took.as_secs_f64());
     }
@@ -204,17 +175,6 @@ impl ProberMetrics {
         let labels = [("direction", direction), ("result", result)];
         count(&self.operations, labels);
     }
-
-    /// Counts a confirmation.
-    pub(crate) fn confirmed(&self, confirmation: Confirmation) {
-        let result = match confirmation {
-            Confirmation::Read => "read",
-            Confirmation::Heard => "watch",
-            Confirmation::Unknown => "unknown",
-            Confirmation::Otherwise => "otherwise",
-        };
-        count(&self.confirmations, [("result", result)]);
-    }
 }
 
 fn count<const N: usize>(counters: &Counters<N>, labels: Labels<N>) {
@@ -229,4 +189,8 @@ fn verdict_labels(verdict: Verdict) -> Labels<2> {
     };
     let reason = verdict_reason(verdict);
     [("verdict", name), ("reason", reason)]
+}
+
+fn unread_labels(reason: &'static str) -> Labels<2> {
+    [("verdict", "unread"), ("reason", reason)]
 }

@@ -103,7 +103,7 @@ async fn a_standby_shows_what_it_observes() {
         shows(&format!("{name}{{state=\"{state}\"}} {count}"));
     };
     clusters("judged", 2);
-    shows("dependency_watchdog_probes_total{result=\"success\"} 0");
+    shows("dependency_watchdog_verdicts_total{verdict=\"healthy\",reason=\"Healthy\"} 0");
     assert!(shown.borrow().results().iter().all(|(_, it)| it.is_ok()));
     for read in [Read::Cached, Read::Consistent] {
         world.shoot("b").fail(read, Failure::Hang);
