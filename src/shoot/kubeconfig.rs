@@ -52,13 +52,10 @@ pub(super) struct Identity {
 pub enum KubeconfigError {
     /// More than [`MAX_KUBECONFIG_BYTES`].
     #[error(
-        "the kubeconfig has {bytes} bytes, more than {MAX_KUBECONFIG_BYTES}: leave only the one \
-         cluster, user and context that are needed in it"
+        "the kubeconfig has more than {MAX_KUBECONFIG_BYTES} bytes: leave only the one cluster, user and context \
+         that are needed in it"
     )]
-    TooLarge {
-        /// Its size.
-        bytes: usize,
-    },
+    TooLarge,
     /// Not YAML or JSON, or not of the shape of a kubeconfig.
     #[error(
         "the kubeconfig cannot be read at line {line}, column {column}: it must be UTF-8 YAML or \
@@ -154,7 +151,7 @@ impl fmt::Debug for Access {
 /// Reads a kubeconfig and keeps what its current context needs.
 pub fn parse(bytes: &[u8]) -> Result<Access, KubeconfigError> {
     if bytes.len() > MAX_KUBECONFIG_BYTES {
-        return Err(KubeconfigError::TooLarge { bytes: bytes.len() });
+        return Err(KubeconfigError::TooLarge);
     }
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! { max_depth: MAX_DEPTH, flow_nesting_limit: MAX_DEPTH },

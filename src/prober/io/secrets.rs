@@ -12,10 +12,14 @@ use std::{
 };
 
 use futures::StreamExt;
+use k8s_openapi::{
+    ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::{
     Api, Client, ResourceExt as _,
     core::Status,
     runtime::{
+        WatchStreamExt as _,
         reflector::{ObjectRef, Store, reflector, store},
         watcher::{self, Event, watcher},
     },
@@ -23,18 +27,19 @@ use kube::{
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-use self::slim::{KEY, Secret};
 use crate::{
     runtime::{
         seed::{is_for_lack_of_rights, told},
         watch::{Cause, State, Watches, large_watch_config},
     },
-    shoot::{KubeconfigError, SEED_UNREADABLE, Unread},
+    shoot::{KubeconfigError, MAX_KUBECONFIG_BYTES, SEED_UNREADABLE, Unread},
 };
 
-mod slim;
 #[cfg(test)]
 mod tests;
+
+/// The key of the kubeconfig.
+const KEY: &str = "kubeconfig";
 
 /// The watches, one for each name that is in use. Clones share them.
 #[derive(Clone)]
@@ -71,7 +76,10 @@ impl Secrets {
         let api: Api<Secret> = Api::all(self.client.clone());
         let events = state.follow(watcher(api, config));
         let (listed, is_listed) = watch::channel(false);
-        let stored = reflector(writer, events.map(Ok::<_, watcher::Error>));
+        let events = events
+            .map(Ok::<_, watcher::Error>)
+            .modify(keep_the_kubeconfig);
+        let stored = reflector(writer, events);
         let stored = stored.for_each(move |event| {
             if matches!(event, Ok(Event::InitDone)) {
                 listed.send_replace(true);
@@ -143,9 +151,8 @@ impl Named {
             let remedy = "does not exist; create it, or correct kubeConfigSecretName in the policy";
             return unread("SecretMissing", remedy);
         };
-        match &found.kubeconfig {
-            Some(Ok(kubeconfig)) => Ok(kubeconfig.clone()),
-            Some(Err(error)) => Err(self.unusable(namespace, error)),
+        match found.data.as_ref().and_then(|data| data.get(KEY)) {
+            Some(ByteString(kubeconfig)) => Ok(kubeconfig.as_slice().into()),
             None => unread(
                 "SecretKeyMissing",
                 &format!("has no key {KEY:?}; put the kubeconfig there"),
@@ -158,6 +165,26 @@ impl Named {
         let state = self.state.borrow();
         state.cause().map(|cause| problem(cause, &self.name))
     }
+}
+
+/// Drops all but the kubeconfig of a Secret, and of one that is too large what shows no more than that.
+fn keep_the_kubeconfig(secret: &mut Secret) {
+    let mut data = secret.data.take().unwrap_or_default();
+    data.retain(|key, _| key == KEY);
+    for ByteString(kubeconfig) in data.values_mut() {
+        kubeconfig.truncate(MAX_KUBECONFIG_BYTES + 1);
+    }
+    *secret = Secret {
+        metadata: ObjectMeta {
+            // A store of Secrets needs one, whatever a seed sends.
+            name: Some(secret.name_any()),
+            namespace: secret.namespace(),
+            resource_version: secret.resource_version(),
+            ..ObjectMeta::default()
+        },
+        data: Some(data),
+        ..Secret::default()
+    };
 }
 
 /// Describes why a watch broke, without anything that a Secret may hold.
