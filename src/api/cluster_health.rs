@@ -317,9 +317,8 @@ pub struct ClusterHealthStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 
-    /// The node monitor grace period by which the cluster is judged: the Shoot's or, without one, the policy's. A
-    /// longer one counts once Gardener has reconciled the Shoot successfully, a shorter one immediately. Absent while
-    /// the cluster is not probed.
+    /// The node monitor grace period by which the cluster is judged: the Shoot's or, without one, the policy's.
+    /// Absent while the cluster is not probed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_monitor_grace_period: Option<Duration>,
 

@@ -16,8 +16,6 @@ pub struct Assignment {
     pub uid: Arc<str>,
     /// Why it is not probed, whichever policy applies; `None` if it is.
     pub skip: Option<Skip>,
-    /// Whether Gardener has brought about what the Shoot asks for, so that its control plane runs by it.
-    pub reconciled: bool,
     /// The policy that applies; `None` if no valid one selects the cluster.
     pub selected: Option<Selected>,
     /// If none does, the one that did last, as it is now. By its settings the cluster is let go.

@@ -308,7 +308,6 @@ impl Entry {
         let assignment = Assignment {
             uid: uid.unwrap_or_default().into(),
             skip: skip(&self.cluster),
-            reconciled: self.cluster.shoot.as_ref().is_ok_and(|it| it.reconciled),
             selected,
             former: former.and_then(|last| former_of(policies, last, &self.cluster)),
         };

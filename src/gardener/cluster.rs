@@ -46,9 +46,6 @@ pub struct Shoot {
     pub node_monitor_grace_period: Option<String>,
     /// `status.lastOperation`; `None` until Gardener has taken up the Shoot.
     pub last_operation: Option<LastOperation>,
-    /// Whether that operation has succeeded, and was about the spec as it is: `status.observedGeneration` is
-    /// `metadata.generation`.
-    pub reconciled: bool,
 }
 
 /// A worker pool of a Shoot.
@@ -219,7 +216,6 @@ mod wire {
     #[serde(rename_all = "camelCase")]
     pub(super) struct Metadata {
         pub(super) deletion_timestamp: Option<Time>,
-        pub(super) generation: Option<i64>,
     }
 
     #[derive(Default, Deserialize)]
@@ -270,7 +266,6 @@ mod wire {
     pub(super) struct Status {
         pub(super) hibernated: Option<bool>,
         pub(super) last_operation: Option<LastOperation>,
-        pub(super) observed_generation: Option<i64>,
     }
 
     #[derive(Deserialize)]
@@ -289,10 +284,7 @@ impl From<wire::Shoot> for Shoot {
             kind: it.r#type.unwrap_or_default(),
             state: it.state.unwrap_or_default(),
         });
-        let has_succeeded = |it: &LastOperation| it.state == "Succeeded";
         Self {
-            reconciled: last_operation.as_ref().is_some_and(has_succeeded)
-                && status.observed_generation == metadata.generation,
             deleting: metadata.deletion_timestamp.is_some(),
             hibernation_enabled: spec
                 .hibernation

@@ -285,7 +285,6 @@ fn judge(plan: &mut Plan, cluster: &Cluster, policies: &[KnownPolicy]) {
     let assignment = Assignment {
         uid: Arc::default(),
         skip,
-        reconciled: false,
         selected: None,
         former: None,
     };

@@ -71,7 +71,6 @@ fn reads_every_field_of_a_full_shoot() {
                 kind: "Reconcile".into(),
                 state: "Processing".into(),
             }),
-            reconciled: false,
         })
     );
 }
@@ -98,31 +97,8 @@ fn what_is_absent_is_not_an_error(#[case] shoot: Value) {
             workers: vec![],
             node_monitor_grace_period: None,
             last_operation: None,
-            reconciled: false,
         })
     );
-}
-
-#[rstest]
-#[case::of_this_spec("Succeeded", 3, json!(3), true)]
-#[case::of_the_spec_before("Succeeded", 3, json!(2), false)]
-#[case::of_none("Succeeded", 3, json!(null), false)]
-#[case::under_way("Processing", 3, json!(3), false)]
-#[case::failed("Failed", 3, json!(3), false)]
-fn an_operation_that_succeeded_is_about_the_spec_as_it_is(
-    #[case] state: &str,
-    #[case] generation: i64,
-    #[case] observed: Value,
-    #[case] reconciled: bool,
-) {
-    let cluster = cluster(json!({
-        "metadata": {"generation": generation},
-        "status": {
-            "observedGeneration": observed,
-            "lastOperation": {"type": "Reconcile", "state": state},
-        },
-    }));
-    assert_eq!(cluster.shoot.unwrap().reconciled, reconciled);
 }
 
 #[rstest]

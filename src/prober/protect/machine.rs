@@ -68,8 +68,6 @@ pub struct ClusterMachine {
 /// What is known of the shoot by now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Evidence {
-    /// The node monitor grace period that its kube-controller-manager is known to have.
-    grace: Option<Duration>,
     /// The verdict on the leases that were read last, if it may be acted on.
     verdict: Option<Verdict>,
     /// Renewal period P as judged last.
@@ -123,12 +121,7 @@ impl ClusterMachine {
             treatment: Treatment::Idle(Finding::Pending),
             last: None,
             flows,
-            evidence: Evidence {
-                grace: known
-                    .and_then(|known| Some(known.node_monitor_grace_period.as_ref()?.get()))
-                    .filter(|grace| !grace.is_zero()),
-                ..Evidence::default()
-            },
+            evidence: Evidence::default(),
             cut: Cut::recall(known, down_since, now),
             initial_delay: InitialDelay {
                 is_waived: at_once,

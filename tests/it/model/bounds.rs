@@ -133,7 +133,6 @@ impl Bounds {
         ClusterObject::There(Box::new(Assignment {
             uid: "uid".into(),
             skip,
-            reconciled: true,
             selected,
             former,
         }))

@@ -230,7 +230,6 @@ fn assigned(selected: Option<Selected>, former: Option<Selected>) -> Input<'stat
     Input::Objects(ClusterObject::There(Box::new(Assignment {
         uid: "uid".into(),
         skip: None,
-        reconciled: true,
         selected,
         former,
     })))

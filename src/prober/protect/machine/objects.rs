@@ -42,13 +42,9 @@ impl InitialDelay {
 }
 
 impl ClusterMachine {
-    /// The node monitor grace period by which it is judged; while it is not, the one that its
-    /// kube-controller-manager was last known to have.
+    /// The node monitor grace period by which it is judged.
     pub fn grace(&self) -> Option<Duration> {
-        self.treatment
-            .settings()
-            .map(|it| it.rules.grace)
-            .or(self.evidence.grace)
+        self.treatment.settings().map(|it| it.rules.grace)
     }
 
     /// Longest wait of a scale-down for a level, since kube-controller-manager does not wait.
@@ -65,8 +61,7 @@ impl ClusterMachine {
             looked_at: self.flows.debts.is_looked_at(),
             dry_run: self.dry_run,
         };
-        let mut treatment = Treatment::new(&self.presence, known);
-        self.keep_grace(&mut treatment);
+        let treatment = Treatment::new(&self.presence, known);
         if treatment == self.treatment {
             return;
         }
@@ -139,27 +134,6 @@ impl ClusterMachine {
         };
         let unneeded = is_let_go && self.initial_delay.is_over(now);
         self.flows.set_marks_unneeded(unneeded, now);
-    }
-
-    /// A longer grace counts once Gardener has given it to kube-controller-manager, which judges by the old
-    /// one until then. A shorter one counts immediately: acting early loses nothing.
-    fn keep_grace(&mut self, treatment: &mut Treatment) {
-        let (Treatment::Probe(settings)
-        | Treatment::LetGo(settings, _)
-        | Treatment::Hibernate(settings, _)) = treatment
-        else {
-            return;
-        };
-        let reconciled = match &self.presence {
-            ClusterObject::There(assignment) => assignment.reconciled,
-            ClusterObject::Gone(_) => false,
-        };
-        match self.evidence.grace {
-            Some(grace) if grace < settings.rules.grace && !reconciled => {
-                Arc::make_mut(settings).rules.grace = grace;
-            }
-            _ => self.evidence.grace = Some(settings.rules.grace),
-        }
     }
 
     /// It is probed by these settings from now on.

@@ -20,9 +20,8 @@ fn now() -> Now {
     }
 }
 
-/// A Cluster that is probed with Enforce, and may be protected for ten minutes. This is its grace period, and
-/// perhaps not yet that of its kube-controller-manager.
-fn probed(grace: u64, reconciled: bool) -> ClusterObject {
+/// A Cluster that is probed with Enforce, and may be protected for ten minutes. This is its grace period.
+fn probed(grace: u64) -> ClusterObject {
     let spec = serde_json::from_value(json!({
         "mode": "Enforce", "kubeConfigSecretName": "dwd", "kcmNodeMonitorGraceDuration": "40s",
         "initialDelay": "0s", "maxProtection": "10m", "dependentResourceInfos": [],
@@ -37,7 +36,6 @@ fn probed(grace: u64, reconciled: bool) -> ClusterObject {
     ClusterObject::There(Box::new(Assignment {
         uid: "uid".into(),
         skip: None,
-        reconciled,
         selected: Some(Selected {
             policy: "p".into(),
             hold: PolicyHold::default(),
@@ -46,38 +44,6 @@ fn probed(grace: u64, reconciled: bool) -> ClusterObject {
         }),
         former: None,
     }))
-}
-
-/// What an earlier run has left, and what the Cluster says one time after the other: its grace period, and
-/// whether Gardener has reconciled that.
-#[rstest]
-#[case::the_first_that_is_known(None, &[(120, false)], 120)]
-#[case::longer_and_reconciled(None, &[(40, true), (120, true)], 120)]
-#[case::longer_and_not_yet(None, &[(40, true), (120, false)], 40)]
-#[case::longer_and_then_reconciled(None, &[(40, true), (120, false), (120, true)], 120)]
-#[case::shorter_and_not_yet(None, &[(120, true), (40, false)], 40)]
-#[case::taken_back(None, &[(40, true), (120, false), (40, false), (120, false)], 40)]
-#[case::longer_over_a_failover(Some(40), &[(120, false)], 40)]
-#[case::reconciled_over_a_failover(Some(40), &[(120, true)], 120)]
-#[case::shorter_over_a_failover(Some(120), &[(40, false)], 40)]
-// Whoever leads while the policy is suspended keeps what is known.
-#[case::not_probed(Some(40), &[], 40)]
-#[case::nonsense(Some(0), &[(120, false)], 120)]
-fn the_grace_that_counts_is_the_one_that_the_cluster_has(
-    #[case] recorded: Option<u16>,
-    #[case] told: &[(u64, bool)],
-    #[case] grace: u64,
-) {
-    let known = ClusterHealthStatus {
-        node_monitor_grace_period: recorded.map(crate::api::Duration::from_secs),
-        ..ClusterHealthStatus::default()
-    };
-    let gone = ClusterObject::Gone(PolicyHold::default());
-    let mut machine = ClusterMachine::recall(Some(&known), gone, (false, true), now());
-    for (grace, reconciled) in told {
-        let _ = machine.step(Input::Objects(probed(*grace, *reconciled)), now());
-    }
-    assert_eq!(machine.grace(), Some(Duration::from_secs(grace)));
 }
 
 /// A cluster that an earlier run has left protected for so many minutes, and whose last outage, within a restore,
@@ -113,7 +79,7 @@ fn recalled(
         dependents: dependents.collect(),
         ..ClusterHealthStatus::default()
     };
-    let (object, flags) = (probed(40, true), (false, true));
+    let (object, flags) = (probed(40), (false, true));
     let mut machine = ClusterMachine::recall(Some(&known), object.clone(), flags, now());
     let _ = machine.step(Input::Objects(object), now());
     machine
@@ -186,12 +152,12 @@ fn a_verdict_on_a_cluster_that_was_not_protected_restores_nothing() {
 /// What was asked before the Cluster changed says nothing of what there is now.
 #[test]
 fn a_change_is_confirmed_anew() {
-    let (object, flags) = (probed(40, true), (false, true));
+    let (object, flags) = (probed(40), (false, true));
     let mut machine = ClusterMachine::recall(None, object.clone(), flags, now());
     let _ = machine.step(Input::Objects(object), now());
     let asked = judge(&mut machine, Verdict::Outage, false);
     assert!(matches!(*asked, [Effect::Confirm(_)]), "{asked:?}");
-    let asked = machine.step(Input::Objects(probed(40, false)), now());
+    let asked = machine.step(Input::Objects(probed(40)), now());
     assert!(matches!(*asked, [Effect::Confirm(_)]), "{asked:?}");
     let begun = machine.step(Input::Confirmed(Confirmation::Read), now());
     assert!(matches!(*begun, [Effect::Start(_)]), "{begun:?}");

@@ -96,7 +96,6 @@ fn of(
     let there = ClusterObject::There(Box::new(Assignment {
         uid: "uid".into(),
         skip,
-        reconciled: true,
         selected,
         former,
     }));
