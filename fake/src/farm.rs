@@ -16,7 +16,7 @@ mod tls;
 pub mod wire;
 
 pub use self::{
-    behaviour::{Answer, Behaviour, Read},
+    behaviour::{Answer, Behaviour, Read, Special},
     clock::{Micros, micros},
     count::Count,
     death::Death,

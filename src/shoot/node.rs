@@ -11,8 +11,13 @@ use super::wire::{Fields, Malformed, entry, meta};
 /// `core/v1.Node`.
 mod field {
     pub(super) const METADATA: u32 = 1;
+    pub(super) const SPEC: u32 = 2;
     pub(super) const STATUS: u32 = 3;
 }
+/// `taints` of `core/v1.NodeSpec`.
+const TAINTS: u32 = 5;
+/// `key` of `core/v1.Taint`.
+const TAINT_KEY: u32 = 1;
 /// `conditions` of `core/v1.NodeStatus`.
 const CONDITIONS: u32 = 4;
 /// `core/v1.NodeCondition`.
@@ -22,11 +27,12 @@ mod condition {
     pub(super) const REASON: u32 = 5;
 }
 
-/// The labels and the annotation that are read.
+/// The labels, the annotation and the taint that are read.
 const WORKER_POOL: &str = "worker.gardener.cloud/pool";
 const ZONE: &str = "topology.kubernetes.io/zone";
 const EXCLUDE_DISRUPTION: &str = "node.kubernetes.io/exclude-disruption";
 const NOT_MANAGED_BY_MCM: &str = "node.machine.sapcloud.io/not-managed-by-mcm";
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
 /// So many conditions of a node that are `True` are kept; nearly all are `False`, ...
 const MAX_CONDITIONS: usize = 16;
@@ -40,6 +46,11 @@ const MAX_LABEL_BYTES: usize = 63;
 pub struct Node {
     /// The name.
     pub name: Box<str>,
+    /// It is being deleted: `metadata.deletionTimestamp` is there.
+    pub deleted: bool,
+    /// Taint `node.kubernetes.io/out-of-service` is there, whatever its value and effect: somebody knows that the
+    /// node is lost.
+    pub out_of_service: bool,
     /// Label `worker.gardener.cloud/pool`: the worker pool whose node conditions apply.
     pub worker_pool: Option<String>,
     /// Label `topology.kubernetes.io/zone`, for telling where the silent nodes are.
@@ -89,12 +100,21 @@ impl Item for Node {
                     while let Some((field, value)) = fields.next()? {
                         match field {
                             meta::NAME => name = value.text()?,
+                            meta::DELETION_TIMESTAMP => node.deleted = true,
                             meta::LABELS => node.take_label(value.bytes()?)?,
                             meta::ANNOTATIONS => {
                                 let (key, _) = entry(value.bytes()?)?;
                                 node.not_managed_by_mcm |= key == NOT_MANAGED_BY_MCM.as_bytes();
                             }
                             _ => {}
+                        }
+                    }
+                }
+                field::SPEC => {
+                    let mut fields = Fields::of(value.bytes()?);
+                    while let Some((field, value)) = fields.next()? {
+                        if field == TAINTS {
+                            node.take_taint(value.bytes()?)?;
                         }
                     }
                 }
@@ -126,6 +146,15 @@ impl Node {
             Ok(ZONE) => self.zone = value(),
             Ok(EXCLUDE_DISRUPTION) => self.exclude_disruption = true,
             _ => {}
+        }
+        Ok(())
+    }
+
+    fn take_taint(&mut self, message: &[u8]) -> Result<(), Malformed> {
+        let mut fields = Fields::of(message);
+        while let Some((field, value)) = fields.next()? {
+            self.out_of_service |=
+                field == TAINT_KEY && value.bytes()? == OUT_OF_SERVICE.as_bytes();
         }
         Ok(())
     }

@@ -24,6 +24,7 @@ pub(super) mod meta {
     pub(in super::super) const NAME: u32 = 1;
     pub(in super::super) const UID: u32 = 5;
     pub(in super::super) const RESOURCE_VERSION: u32 = 6;
+    pub(in super::super) const DELETION_TIMESTAMP: u32 = 9;
     pub(in super::super) const LABELS: u32 = 11;
     pub(in super::super) const ANNOTATIONS: u32 = 12;
     pub(in super::super) const MANAGED_FIELDS: u32 = 17;

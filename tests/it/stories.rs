@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fake::{
-    farm::{Answer, Death, Read, namespace, node_name},
+    farm::{Answer, Death, Read, Special, namespace, node_name},
     fault::{Fate, Rule},
     oracle::{IGNORE, MARK, RECORD},
     store::{Call, Key, Verb},
@@ -57,12 +57,35 @@ fn replace_machine(world: &World, node: usize) {
     });
 }
 
+/// Has something be special about the first so many nodes.
+fn mark_nodes(world: &World, nodes: usize, special: Special) {
+    let special = (0..nodes).map(|node| (node, special));
+    world.shoot(0).behave(|it| it.nodes.extend(special));
+}
+
+/// Has the machines of the first so many nodes be deleted, while nothing runs that would say so in their phase.
+fn delete_machines(world: &World, nodes: usize) {
+    for node in 0..nodes {
+        world.edit("machines", &namespace(0), &node_name(0, node), |machine| {
+            machine["metadata"]["finalizers"] = json!(["machine.sapcloud.io/machine-controller"]);
+            machine["metadata"]["deletionTimestamp"] = json!(now().to_string());
+        });
+    }
+}
+
+/// Has another worker pool take the place of the one that all nodes are of.
+fn replace_pool(world: &World) {
+    world.edit("clusters", "", &namespace(0), |cluster| {
+        cluster["spec"]["shoot"]["spec"]["provider"]["workers"] = json!([{"name": "other"}]);
+    });
+}
+
 /// What may look like an outage.
 type Trouble = fn(&World);
 
 #[test]
 fn what_only_looks_like_an_outage_is_none() {
-    let troubles: [(&str, usize, Trouble); 8] = [
+    let troubles: [(&str, usize, Trouble); 12] = [
         ("fewer nodes than the minimum", 1, |world| {
             world.shoot(0).cut(1)
         }),
@@ -71,6 +94,23 @@ fn what_only_looks_like_an_outage_is_none() {
                 replace_machine(world, node);
             }
             world.shoot(0).cut(2);
+        }),
+        ("nodes that are being deleted", 3, |world| {
+            mark_nodes(world, 2, Special::Deleted);
+            world.shoot(0).cut(2);
+        }),
+        ("machines that are being deleted", 3, |world| {
+            delete_machines(world, 2);
+            world.shoot(0).cut(2);
+        }),
+        ("nodes that are known to be lost", 3, |world| {
+            mark_nodes(world, 2, Special::OutOfService);
+            world.shoot(0).cut(2);
+        }),
+        ("nodes of a worker pool that is removed", 3, |world| {
+            mark_nodes(world, 1, Special::NoPool);
+            replace_pool(world);
+            world.shoot(0).cut(3);
         }),
         ("nobody can write", 2, |world| {
             world.shoot(0).kubelets().refuse_writes(micros());
@@ -108,6 +148,132 @@ fn what_only_looks_like_an_outage_is_none() {
             assert_eq!(replicas(world), UP, "{what}");
         });
     }
+}
+
+/// A network that breaks silences all that is not given up.
+#[test]
+fn nodes_that_do_not_say_of_which_pool_they_are_count() {
+    tell(3, async |world, _| {
+        mark_nodes(world, 3, Special::NoPool);
+        replace_pool(world);
+        world.pass(2 * MINUTE).await;
+        world.shoot(0).cut(3);
+        comes_to(world, DOWN).await;
+    });
+}
+
+/// Its silence shows nothing then, and nothing but what is at zero can end that.
+#[test]
+fn a_protection_is_over_when_no_node_is_left_that_is_meant_to_be_alive() {
+    let ends: [(&str, Trouble); 6] = [
+        ("all nodes are being deleted", |world| {
+            mark_nodes(world, 3, Special::Deleted)
+        }),
+        ("all nodes are gone", |world| {
+            mark_nodes(world, 3, Special::Gone)
+        }),
+        ("all nodes are lost", |world| {
+            mark_nodes(world, 3, Special::OutOfService)
+        }),
+        ("all machines are being deleted", |world| {
+            delete_machines(world, 3)
+        }),
+        ("their worker pool is removed", replace_pool),
+        ("one after the other", |world| {
+            mark_nodes(world, 1, Special::Gone);
+            (1..3).for_each(|node| replace_machine(world, node));
+        }),
+    ];
+    for (what, end) in ends {
+        tell(3, async |world, _| {
+            world.shoot(0).cut(3);
+            comes_to(world, DOWN).await;
+            world.pass(2 * MINUTE).await;
+            end(world);
+            world.pass(LEASE / 4).await;
+            assert_eq!(replicas(world), DOWN, "{what}, by one read");
+            let first = || match replicas(world)[0] {
+                0 => Err(what.to_owned()),
+                _ => Ok(()),
+            };
+            world.until(2 * MINUTE, first).await.unwrap();
+            comes_to(world, UP).await;
+            world.pass(3 * MINUTE).await;
+            assert_eq!(replicas(world), UP, "{what}");
+        });
+    }
+}
+
+#[test]
+fn a_protection_is_not_over_while_a_node_may_be_meant_to_be_alive() {
+    let troubles: [(&str, Trouble); 5] = [
+        ("a condition of all nodes", |world| {
+            mark_nodes(world, 3, Special::Condition("NetworkUnavailable"));
+        }),
+        ("leases that are deleted", |world| {
+            let mut kubelets = world.shoot(0).kubelets();
+            (0..3).for_each(|node| kubelets.delete_lease(node, micros()));
+        }),
+        (
+            "a machine that names no node yet, and a node that no machine names",
+            |world| {
+                mark_nodes(world, 2, Special::Gone);
+                world.edit("machines", &namespace(0), &node_name(0, 2), |machine| {
+                    machine["metadata"]["labels"] = json!({});
+                    machine["status"]["currentStatus"]["phase"] = json!("Pending");
+                });
+            },
+        ),
+        ("a node that is left", |world| {
+            mark_nodes(world, 2, Special::Deleted)
+        }),
+        ("nodes that cannot be read any more", |world| {
+            mark_nodes(world, 3, Special::Gone);
+            let refused = Answer::Refused(500, None);
+            world
+                .shoot(0)
+                .behave(|it| _ = it.answers.insert(Read::Nodes, refused));
+        }),
+    ];
+    for (what, trouble) in troubles {
+        tell(3, async |world, _| {
+            world.shoot(0).cut(3);
+            comes_to(world, DOWN).await;
+            trouble(world);
+            world.pass(10 * MINUTE).await;
+            assert_eq!(replicas(world), DOWN, "{what}");
+        });
+    }
+}
+
+#[test]
+fn a_cluster_whose_nodes_have_no_leases_is_not_called_healthy() {
+    tell(3, async |world, _| {
+        let said = |what: &str| {
+            let health = world.get("clusterhealths", "", &namespace(0));
+            let status = &health["status"];
+            match status["reason"] == what {
+                true => Ok(status["message"].as_str().unwrap().to_owned()),
+                false => Err(status.to_string()),
+            }
+        };
+        let delete = |nodes: std::ops::Range<usize>| {
+            let mut kubelets = world.shoot(0).kubelets();
+            nodes.for_each(|node| kubelets.delete_lease(node, micros()));
+        };
+        delete(0..1);
+        world.pass(3 * MINUTE).await;
+        said("Healthy").unwrap();
+        delete(1..3);
+        let message = world.until(MINUTE, || said("NoCandidates")).await.unwrap();
+        assert!(message.contains("3 nodes have none"), "{message}");
+        world.pass(10 * MINUTE).await;
+        said("NoCandidates").unwrap();
+        // They are gone as well: there is nothing to protect.
+        mark_nodes(world, 3, Special::Gone);
+        world.until(6 * MINUTE, || said("Healthy")).await.unwrap();
+        assert_eq!(replicas(world), UP);
+    });
 }
 
 #[test]

@@ -29,11 +29,28 @@ pub enum Answer {
     Nothing,
 }
 
+/// What is special about a Node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Special {
+    /// There is none.
+    Gone,
+    /// It is being deleted, and a finalizer keeps it.
+    Deleted,
+    /// It has the taint `node.kubernetes.io/out-of-service`.
+    OutOfService,
+    /// This condition is True.
+    Condition(&'static str),
+    /// It does not say of which worker pool it is.
+    NoPool,
+}
+
 /// How a server answers.
 #[derive(Clone, Debug, Default)]
 pub struct Behaviour {
     /// What is answered instead, by what is read.
     pub answers: BTreeMap<Read, Answer>,
+    /// The Nodes about which something is special, by their numbers.
+    pub nodes: BTreeMap<usize, Special>,
     /// How old what its cache shows is.
     pub cache_age: Micros,
     /// How old what a consistent list of leases shows is.

@@ -1,11 +1,12 @@
 //! The Nodes of a shoot, as large as real ones.
 
 use super::{
+    behaviour::Special,
     clock::Micros,
     names::{ZONES, by_name, node_name, uid},
     wire::{Message, list, manager, metadata, time},
 };
-use std::sync::LazyLock;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 /// Container images that a node has pulled: most of a Node's size.
 const IMAGES: u64 = 50;
@@ -30,11 +31,17 @@ const CONDITIONS: [(&str, &str); 12] = [
     ("ClusterNetworkProblem", "NoNetworkProblems"),
 ];
 
-/// The list of so many Nodes of a shoot, as the body of an answer.
-pub(super) fn nodes(shoot: usize, count: usize, revision: u64) -> Vec<u8> {
+/// The list of so many Nodes of a shoot, of which some are special, as the body of an answer.
+pub(super) fn nodes(
+    shoot: usize,
+    count: usize,
+    revision: u64,
+    special: &BTreeMap<usize, Special>,
+) -> Vec<u8> {
     static STATUS: LazyLock<Message> = LazyLock::new(status);
     static OWNED: LazyLock<String> = LazyLock::new(owned);
     let node = |number: usize| {
+        let special = special.get(&number).copied();
         let (name, uid) = (node_name(shoot, number), uid(0, shoot, number));
         let zone = ZONES.get(number % ZONES.len()).copied().unwrap_or_default();
         let labels = [
@@ -48,9 +55,13 @@ pub(super) fn nodes(shoot: usize, count: usize, revision: u64) -> Vec<u8> {
             ("topology.kubernetes.io/region", "eu-west-1"),
             ("topology.kubernetes.io/zone", zone),
             ("worker.gardener.cloud/cri-name", "containerd"),
-            ("worker.gardener.cloud/pool", "worker"),
             ("worker.gardener.cloud/system-components", "true"),
+            ("worker.gardener.cloud/pool", "worker"),
         ];
+        let labels = match special {
+            Some(Special::NoPool) => labels.split_last().map_or(&labels[..], |(_, rest)| rest),
+            _ => &labels,
+        };
         let annotations = [
             (
                 "csi.volume.kubernetes.io/nodeid",
@@ -69,7 +80,7 @@ pub(super) fn nodes(shoot: usize, count: usize, revision: u64) -> Vec<u8> {
         ];
         let labelled = r#"{"f:metadata":{"f:labels":{}}}"#;
         let metadata = metadata(&name, "", &uid, 999_999)
-            .map(11, labels)
+            .map(11, labels.iter().copied())
             .map(12, annotations)
             .bytes(17, manager("kubelet", "v1", HEARD, &OWNED, "status"))
             .bytes(
@@ -80,14 +91,27 @@ pub(super) fn nodes(shoot: usize, count: usize, revision: u64) -> Vec<u8> {
         let spec = Message::default().bytes(1, &pods).bytes(2, "");
         let provider = format!("aws:///{zone}/{uid}");
         let spec = spec.bytes(3, provider).number(4, 0).bytes(7, pods);
+        let (mut metadata, mut spec, mut status) = (metadata, spec, STATUS.clone());
+        match special {
+            Some(Special::Gone) => return None,
+            Some(Special::Deleted) => metadata = metadata.bytes(9, time(HEARD)),
+            Some(Special::OutOfService) => {
+                let taint = Message::default().bytes(1, "node.kubernetes.io/out-of-service");
+                spec = spec.bytes(5, taint.bytes(2, "nodeshutdown").bytes(3, "NoExecute"));
+            }
+            Some(Special::Condition(kind)) => {
+                status = status.bytes(4, Message::default().bytes(1, kind).bytes(2, "True"));
+            }
+            Some(Special::NoPool) | None => {}
+        }
         let node = Message::default().bytes(1, metadata).bytes(2, spec);
-        node.bytes(3, &*STATUS)
+        Some(node.bytes(3, status))
     };
     list(
         "v1",
         "NodeList",
         revision,
-        by_name(count).map(node).collect(),
+        by_name(count).filter_map(node).collect(),
     )
 }
 

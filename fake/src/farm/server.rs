@@ -214,7 +214,12 @@ impl Server {
         Ok(match read {
             Read::Ready => Whole::whole("text/plain; charset=utf-8", b"ok".to_vec()),
             Read::Nodes => {
-                let nodes = node::nodes(self.shoot, self.nodes, kubelets.revision(at));
+                let nodes = node::nodes(
+                    self.shoot,
+                    self.nodes,
+                    kubelets.revision(at),
+                    &behaviour.nodes,
+                );
                 Whole::whole(PROTOBUF, nodes)
             }
             Read::Cached => Whole::whole(PROTOBUF, leases(behaviour.cache_age)),

@@ -12,7 +12,10 @@ mod clock;
 use std::{collections::BTreeMap, time::Duration};
 
 use self::clock::{NodeClock, Offset, SECOND, ServerClock, Stamp, nanos_of};
-use super::nodes::{Facts, Place, Places};
+use super::{
+    nodes::{Facts, Place, Places},
+    proof::Proof,
+};
 use crate::{
     shoot::{Lease, RenewTime, Uid},
     util::mono_time::{MonoTime, Window},
@@ -30,6 +33,8 @@ const MILLIS_BETWEEN_RENEWALS_PER_SECOND: u64 = 1000 / 4;
 const DEFAULT_PERIOD: Duration = Duration::from_secs(10);
 const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
 const LONGEST_PERIOD: Duration = Duration::from_secs(60);
+/// Nodes and Machines of a protected cluster are read every so many renewal periods.
+const LOOKS: u32 = 6;
 
 /// One successful list of a shoot's node leases.
 #[derive(Clone, Debug)]
@@ -97,9 +102,16 @@ pub struct Leases {
     cut: Option<MonoTime>,
     /// The names of the zones. Places hold an index: there are many of them, and few zones.
     zones: Vec<Box<str>>,
-    machines: Option<usize>,
+    /// Whether Machines are served.
+    pub(super) machines: bool,
     /// Nodes and Machines have been read; until then every lease counts.
     pub(super) placed: bool,
+    /// How many Nodes count, whether or not they have a lease.
+    counting: usize,
+    /// How many Nodes are meant to be alive.
+    pub(super) alive: usize,
+    /// The first and the last of the consistent reads of Nodes and Machines in a row that show none.
+    none_alive: Option<(MonoTime, MonoTime)>,
 }
 
 impl Leases {
@@ -157,8 +169,44 @@ impl Leases {
             };
         }
         self.zones = places.zones();
-        self.machines = facts.machines.map(<[_]>::len);
+        self.machines = facts.machines.is_some();
         self.placed = true;
+        (self.counting, self.alive) = (places.counting(), places.alive());
+        self.none_alive = match self.none_alive {
+            _ if self.alive > 0 => None,
+            before if !facts.consistent => before,
+            Some((first, _)) => Some((first, facts.began)),
+            None => Some((facts.began, facts.began)),
+        };
+    }
+
+    /// How many Nodes that count have no lease, unless a lease that is newer than the last read is theirs.
+    pub(super) fn missing(&self) -> usize {
+        let theirs = |it: &&Beat| it.place.excluded.is_none() || it.place.is_unread();
+        let leases = self.iter().filter(theirs).count();
+        self.counting.saturating_sub(leases)
+    }
+
+    /// Whether two consistent reads of Nodes and Machines, so far apart that neither was a slip, show that no Node
+    /// is meant to be alive.
+    pub(super) fn are_abandoned(&self) -> bool {
+        let apart = self.none_alive.map(|(first, last)| last.since(first));
+        apart.is_some_and(|apart| apart >= Proof::length(self.longest_period()))
+    }
+
+    /// The pause after which Nodes and Machines of a protected cluster are to be read again, consistently.
+    pub(super) fn look_again(&self) -> Duration {
+        let period = self.longest_period();
+        match self.none_alive {
+            Some(_) if !self.are_abandoned() => Proof::length(period),
+            _ => period * LOOKS,
+        }
+    }
+
+    /// The longest renewal period of all leases, whether or not they count.
+    fn longest_period(&self) -> Duration {
+        let periods = self.iter().map(Beat::period);
+        periods.max().unwrap_or(DEFAULT_PERIOD)
     }
 
     /// Whether Nodes and Machines were read after each lease had come.
@@ -184,11 +232,6 @@ impl Leases {
     /// The names of the zones that nodes say they are in, in order; all different.
     pub(super) fn zones(&self) -> &[Box<str>] {
         &self.zones
-    }
-
-    /// The number of Machines, or `None` where the seed does not serve them.
-    pub(super) fn machines(&self) -> Option<usize> {
-        self.machines
     }
 
     /// Leases that were last renewed before this, and are silent, count neither way from now on.

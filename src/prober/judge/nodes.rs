@@ -18,8 +18,14 @@ pub enum Exclusion {
     NoMachine,
     /// Its Machine is `Failed`: it is being replaced already.
     MachineFailed,
-    /// Its Machine is `Terminating`.
+    /// Its Machine is `Terminating`, or is being deleted.
     MachineTerminating,
+    /// The node is being deleted.
+    NodeDeleted,
+    /// The node has the taint `node.kubernetes.io/out-of-service`: somebody knows that it is lost.
+    OutOfService,
+    /// The node's label names a worker pool that is not in the Shoot.
+    PoolRemoved,
     /// The node is labelled `node.kubernetes.io/exclude-disruption`, by which people leave it out.
     ExcludedByLabel,
     /// The node is annotated as not managed by machine-controller-manager.
@@ -46,6 +52,9 @@ impl Exclusion {
             Self::NoMachine => "without a Machine",
             Self::MachineFailed => "with a Failed Machine",
             Self::MachineTerminating => "with a Terminating Machine",
+            Self::NodeDeleted => "whose Node is being deleted",
+            Self::OutOfService => "tainted node.kubernetes.io/out-of-service",
+            Self::PoolRemoved => "of a worker pool that is not in the Shoot",
             Self::ExcludedByLabel => {
                 "labelled node.kubernetes.io/exclude-disruption, so not protected"
             }
@@ -58,10 +67,25 @@ impl Exclusion {
         }
     }
 
-    /// Whether it is by a Machine's phase, which is frozen while the cluster is protected: then a fresh
-    /// lease counts.
-    pub(crate) fn is_by_phase(self) -> bool {
-        matches!(self, Self::MachineFailed | Self::MachineTerminating)
+    /// Whether the node is to go, which it does not while the cluster is protected: then a fresh lease counts.
+    pub(crate) fn is_going(self) -> bool {
+        matches!(
+            self,
+            Self::MachineFailed
+                | Self::MachineTerminating
+                | Self::NodeDeleted
+                | Self::OutOfService
+                | Self::PoolRemoved
+        )
+    }
+
+    /// Whether somebody has decided that the node is not missed. A condition, or an update, says nothing of that.
+    fn is_given_up(self) -> bool {
+        let never_meant = matches!(
+            self,
+            Self::NoMachine | Self::ExcludedByLabel | Self::NotManaged
+        );
+        never_meant || self.is_going()
     }
 
     /// Whether a fresh lease of such a node is evidence that the network works. Nodes without a
@@ -71,6 +95,9 @@ impl Exclusion {
         match self {
             Self::MachineFailed
             | Self::MachineTerminating
+            | Self::NodeDeleted
+            | Self::OutOfService
+            | Self::PoolRemoved
             | Self::PoolCondition
             | Self::InPlaceUpdate
             | Self::NotReadYet => true,
@@ -95,7 +122,7 @@ pub struct Facts<'a> {
     pub nodes: &'a [Node],
     /// The Machines; `None` where the seed does not serve them: then the rules about them are skipped.
     pub machines: Option<&'a [Machine]>,
-    /// The node conditions on which a worker pool's machines are replaced, by pool name.
+    /// The worker pools of the Shoot, by name: the node conditions on which their machines are replaced.
     pub pools: &'a BTreeMap<String, Vec<String>>,
 }
 
@@ -130,6 +157,8 @@ pub(super) struct Places<'a> {
     nodes: HashMap<&'a str, &'a Node>,
     /// Whether a Machine excludes a node, for each that one names.
     by_machine: Option<HashMap<&'a str, Option<Exclusion>>>,
+    /// Some Machine names no node.
+    unnamed: bool,
     pools: &'a BTreeMap<String, Vec<String>>,
     /// The zones by name, with their index.
     zones: BTreeMap<&'a str, u16>,
@@ -148,9 +177,11 @@ impl<'a> Places<'a> {
             .by_ref()
             .filter_map(|name| zone(nodes.get(name.as_ref())?))
             .collect();
+        let mut machines = facts.machines.into_iter().flatten();
         Self {
             nodes,
             by_machine: facts.machines.map(excluded_by_machines),
+            unnamed: machines.any(|machine| machine.node().is_none()),
             pools: facts.pools,
             zones: zones.into_iter().zip(0..=u16::MAX).collect(),
         }
@@ -165,10 +196,30 @@ impl<'a> Places<'a> {
             };
         };
         Place {
-            excluded: excluded(node, self.by_machine.as_ref(), self.pools),
+            excluded: self.excluded(node),
             zone: zone(node).and_then(|zone| self.zones.get(zone)).copied(),
             ready: node.is_ready(),
         }
+    }
+
+    /// How many Nodes count, whether or not they have a lease.
+    pub(super) fn counting(&self) -> usize {
+        let counts = |node: &&&Node| self.excluded(node).is_none();
+        self.nodes.values().filter(counts).count()
+    }
+
+    /// How many Nodes are meant to be alive. While a Machine names no node, a Node without one may be its node.
+    pub(super) fn alive(&self) -> usize {
+        let is_alive = |node: &&&Node| match self.excluded(node) {
+            Some(Exclusion::NoMachine) => self.unnamed,
+            Some(why) => !why.is_given_up(),
+            None => true,
+        };
+        self.nodes.values().filter(is_alive).count()
+    }
+
+    fn excluded(&self, node: &Node) -> Option<Exclusion> {
+        excluded(node, self.by_machine.as_ref(), self.pools)
     }
 
     /// The names of the zones, in the order of their index.
@@ -194,6 +245,7 @@ fn excluded_by_machines(machines: &[Machine]) -> HashMap<&str, Option<Exclusion>
         let excluded = match machine.phase.as_deref() {
             Some("Failed") => Some(Exclusion::MachineFailed),
             Some("Terminating") => Some(Exclusion::MachineTerminating),
+            _ if machine.is_deleted() => Some(Exclusion::MachineTerminating),
             _ => None,
         };
         let entry = by_node.entry(node).or_insert(excluded);
@@ -220,11 +272,21 @@ fn excluded(
     if of_node.is_some() {
         return of_node;
     }
+    if node.deleted {
+        return Some(Exclusion::NodeDeleted);
+    }
+    if node.out_of_service {
+        return Some(Exclusion::OutOfService);
+    }
+    let pool = node.worker_pool.as_deref();
+    let listed = pool.map(|pool| pools.get(pool));
+    if listed == Some(None) {
+        return Some(Exclusion::PoolRemoved);
+    }
     if node.in_place_update {
         return Some(Exclusion::InPlaceUpdate);
     }
-    let listed = node.worker_pool.as_deref().and_then(|pool| pools.get(pool));
-    let replaced_for = |condition: &str| match listed {
+    let replaced_for = |condition: &str| match listed.flatten() {
         Some(listed) => listed.iter().any(|entry| entry == condition),
         None => DEFAULT_NODE_CONDITIONS.contains(&condition),
     };
@@ -236,7 +298,7 @@ fn excluded(
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
     use rstest::rstest;
 
     use super::*;
@@ -268,6 +330,28 @@ mod tests {
             exclude_disruption: true,
             ..node
         }
+    }
+
+    fn deleted(node: Node) -> Node {
+        Node {
+            deleted: true,
+            ..node
+        }
+    }
+
+    fn lost(node: Node) -> Node {
+        Node {
+            out_of_service: true,
+            ..node
+        }
+    }
+
+    /// Machines of the node, the last of which is being deleted.
+    fn last_deleted(count: usize) -> Option<Vec<Machine>> {
+        let mut machines = of(&vec!["Running"; count])?;
+        let last = &mut machines.last_mut()?.metadata;
+        last.deletion_timestamp = Some(Time("2026-11-20T11:02:33Z".parse().ok()?));
+        Some(machines)
     }
 
     fn updating(node: Node) -> Node {
@@ -349,6 +433,20 @@ mod tests {
     #[case::machine_before_update(updating(node("n")), of(&["Failed"]), excluded(Exclusion::MachineFailed))]
     #[case::machine_before_condition(ill(None, &["DiskPressure"]), of(&["Failed"]), excluded(Exclusion::MachineFailed))]
     #[case::update_before_condition(updating(ill(None, &["DiskPressure"])), of(&["Running"]), excluded(Exclusion::InPlaceUpdate))]
+    #[case::deleted(deleted(node("n")), of(&["Running"]), excluded(Exclusion::NodeDeleted))]
+    #[case::deleted_and_machines_not_served(
+        deleted(node("n")),
+        None,
+        excluded(Exclusion::NodeDeleted)
+    )]
+    #[case::out_of_service(lost(node("n")), of(&["Running"]), excluded(Exclusion::OutOfService))]
+    #[case::machine_deleted(node("n"), last_deleted(1), excluded(Exclusion::MachineTerminating))]
+    #[case::one_alive_beside_a_deleted(node("n"), last_deleted(2), COUNTS)]
+    #[case::pool_removed(ill(Some("gone"), &[]), of(&["Running"]), excluded(Exclusion::PoolRemoved))]
+    #[case::pool_there(ill(Some("own"), &[]), of(&["Running"]), COUNTS)]
+    // It may have another network.
+    #[case::no_machine_before_deleted(deleted(node("n")), of(&[]), excluded(Exclusion::NoMachine))]
+    #[case::pool_before_update(updating(ill(Some("gone"), &[])), None, excluded(Exclusion::PoolRemoved))]
     fn nodes_and_machines(
         #[case] node: Node,
         #[case] machines: Option<Vec<Machine>>,
@@ -364,8 +462,6 @@ mod tests {
     #[case::no_pool(None, "NetworkUnavailable", false)]
     #[case::no_pool(None, "Ready", true)]
     #[case::no_pool(None, "MemoryPressure", true)]
-    #[case::unknown_pool(Some("gone"), "DiskPressure", false)]
-    #[case::unknown_pool(Some("gone"), "Rusty", true)]
     #[case::own_list(Some("own"), "Rusty", false)]
     #[case::own_list_replaces_the_default(Some("own"), "DiskPressure", true)]
     #[case::empty_list(Some("none"), "DiskPressure", true)]
@@ -396,8 +492,41 @@ mod tests {
         #[case] expected: Option<Exclusion>,
     ) {
         let excluded = place("n", node, machines.as_deref()).excluded;
-        let excluded = excluded.filter(|why| !why.is_by_phase());
+        let excluded = excluded.filter(|why| !why.is_going());
         assert_eq!(excluded, expected);
+    }
+
+    #[rstest]
+    #[case::alive(node("n"), of(&["Running"]), 1)]
+    #[case::without_a_lease_or_machines(node("m"), None, 1)]
+    #[case::with_a_condition(ill(None, &["NetworkUnavailable"]), None, 1)]
+    #[case::updating(updating(node("n")), None, 1)]
+    #[case::without_a_label(ill(None, &[]), of(&["Running"]), 1)]
+    #[case::deleted(deleted(node("n")), None, 0)]
+    #[case::out_of_service(lost(node("n")), None, 0)]
+    #[case::pool_removed(ill(Some("gone"), &[]), None, 0)]
+    #[case::failed(node("n"), of(&["Failed"]), 0)]
+    #[case::terminating(node("n"), of(&["Terminating"]), 0)]
+    #[case::machine_deleted(node("n"), last_deleted(1), 0)]
+    #[case::labelled(labelled(node("n")), None, 0)]
+    #[case::unmanaged(unmanaged(node("n")), None, 0)]
+    #[case::no_machine(node("n"), of(&[]), 0)]
+    #[case::no_machine_of_it(node("n"), Some(vec![machine(Some("m"), None)]), 0)]
+    // Which may be its own.
+    #[case::a_machine_that_names_no_node(node("n"), Some(vec![machine(Some("m"), None), machine(None, None)]), 1)]
+    fn a_node_is_meant_to_be_alive_until_somebody_gives_it_up(
+        #[case] node: Node,
+        #[case] machines: Option<Vec<Machine>>,
+        #[case] alive: usize,
+    ) {
+        let facts = Facts {
+            began: MonoTime::default(),
+            consistent: true,
+            nodes: &[node],
+            machines: machines.as_deref(),
+            pools: &pools(),
+        };
+        assert_eq!(Places::new(&facts, ["n"].iter()).alive(), alive);
     }
 
     #[test]

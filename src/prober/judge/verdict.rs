@@ -73,8 +73,14 @@ pub struct Assessment {
     pub silent: usize,
     /// Nodes have been read. Until then all leases count.
     pub roster: bool,
-    /// The number of Machines; `None` where they are not served.
-    pub machines: Option<usize>,
+    /// Whether Machines are served, as far as is known.
+    pub machines: bool,
+    /// Nodes that count and have no lease.
+    pub missing: usize,
+    /// Nodes that are meant to be alive.
+    pub alive: usize,
+    /// It is certain that no Node is meant to be alive.
+    pub abandoned: bool,
     /// Whether the cluster is protected.
     pub protected: bool,
     /// How long the last list of leases took, if that is too long for a proof, time after time.
@@ -122,7 +128,8 @@ pub enum Doubt {
     /// As that, because they are renewed too slowly for the grace.
     LeaseTooSlow,
     /// No lease counts, which does not end an outage; or none counts although there are nodes, so
-    /// that the Machines or the nodes' conditions may be wrong, or an outage could not be seen.
+    /// that leases are missing, the Machines or the nodes' conditions may be wrong, or an outage could not be
+    /// seen.
     NoCandidates,
 }
 
@@ -166,7 +173,10 @@ impl Assessment {
         let mut assessment = Self {
             at,
             roster: leases.placed,
-            machines: leases.machines(),
+            machines: leases.machines,
+            missing: leases.missing(),
+            alive: leases.alive,
+            abandoned: leases.are_abandoned(),
             protected,
             ..Self::default()
         };
@@ -260,12 +270,20 @@ impl Assessment {
         self.candidates + self.counter_evidence
     }
 
-    /// Whether no lease counts although some have Nodes, for a reason by which all of them are only
-    /// excluded if something is wrong: their Machines were not found, or all nodes are to be
-    /// replaced for a condition.
+    /// Whether no lease counts although there are Nodes, for a reason by which all of them are only
+    /// excluded if something is wrong: their Machines were not found, all nodes are to be
+    /// replaced for a condition, or they have no lease.
     pub fn is_blind(&self) -> bool {
-        self.candidates == 0
-            && (self.excludes(Exclusion::NoMachine) || self.excludes(Exclusion::PoolCondition))
+        self.candidates == 0 && (self.hides_nodes() || self.missing > 0)
+    }
+
+    fn hides_nodes(&self) -> bool {
+        self.excludes(Exclusion::NoMachine) || self.excludes(Exclusion::PoolCondition)
+    }
+
+    /// Whether no lease counts, and Nodes that count have none.
+    pub(crate) fn lacks_leases(&self) -> bool {
+        self.candidates == 0 && self.missing > 0
     }
 
     fn excludes(&self, why: Exclusion) -> bool {
@@ -275,14 +293,14 @@ impl Assessment {
     /// Whether it is known that the seed does not serve Machines, so that their phases do not
     /// count.
     pub fn lacks_machines(&self) -> bool {
-        self.roster && self.machines.is_none()
+        self.roster && !self.machines
     }
 
     /// Whether the verdict is the same whichever leases count, and no other is about to be reached:
-    /// all of them are fresh, and the cluster is not protected, so that nothing depends on there
-    /// being any.
+    /// all of them are fresh, none is missing, and the cluster is not protected, so that nothing depends on
+    /// there being any.
     pub fn is_beyond_doubt(&self) -> bool {
-        self.silent == 0 && !self.suspect() && !self.protected
+        self.silent == 0 && !self.suspect() && !self.protected && !self.lacks_leases()
     }
 
     /// Whether the fraction can have been silent for so long that it has to be proven or refuted.
@@ -295,15 +313,16 @@ impl Assessment {
         let thresholds = &thresholds.of(self.protected);
         let (all, expired) = (self.weighed(), self.expired);
         if self.candidates == 0 {
-            let is_over = self.machines == Some(0) || self.excludes(Exclusion::Disregarded);
+            let is_cut = self.excludes(Exclusion::Disregarded);
             return match self.protected {
-                true if is_over => Verdict::Healthy,
+                true if self.abandoned || is_cut => Verdict::Healthy,
                 true => Verdict::Undetermined(Doubt::NoCandidates),
-                false if self.is_blind() => Verdict::Undetermined(Doubt::NoCandidates),
-                false if self.excludes(Exclusion::Disregarded) => Verdict::Healthy,
+                false if self.hides_nodes() => Verdict::Undetermined(Doubt::NoCandidates),
+                false if is_cut => Verdict::Healthy,
                 false if self.excludes(Exclusion::LongSilent) => {
                     Verdict::Undetermined(Doubt::TooFewSilent)
                 }
+                false if self.missing > 0 => Verdict::Undetermined(Doubt::NoCandidates),
                 false => Verdict::Healthy,
             };
         }

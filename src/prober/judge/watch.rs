@@ -193,6 +193,10 @@ impl Watch {
         self.adopt_recalled();
         let silent_before = self.assessment.as_ref().map_or(0, |seen| seen.expired);
         let suspect_before = self.suspect();
+        let lacked_leases = self
+            .assessment
+            .as_ref()
+            .is_some_and(Assessment::lacks_leases);
         self.last = Some(LastRead {
             started: snapshot.started,
             finished: snapshot.finished,
@@ -217,6 +221,10 @@ impl Watch {
             snapshot.resource_version,
             seen.period,
         );
+        if seen.lacks_leases() && !lacked_leases {
+            // Nodes may be gone with their leases.
+            self.facts.want();
+        }
         let facts_first = self
             .facts
             .come_first(&seen, &self.proof, silenced, &mut self.budget);
@@ -233,7 +241,8 @@ impl Watch {
         self.facts.learn(facts.began);
         self.facts.lack_leases = !self.leases.are_placed();
         self.assessment = self.last.map(|last| self.assess(last.started));
-        self.facts.doubt(self.assessment.as_ref(), facts.consistent);
+        let (seen, again) = (self.assessment.as_ref(), self.leases.look_again());
+        self.facts.doubt(seen, facts.consistent, again);
     }
 
     /// Nodes or Machines could not be read. They are put off, for as long as the server asks if it does;

@@ -126,9 +126,16 @@ fn judged_evidence(verdict: Verdict, seen: &Assessment) -> String {
              nodeLeaseDurationSeconds",
             seen.too_slow
         ),
-        Verdict::Undetermined(Doubt::NoCandidates) if seen.protected => {
-            "no node lease counts, which does not show that the outage is over".to_owned()
-        }
+        Verdict::Undetermined(Doubt::NoCandidates) if seen.protected => format!(
+            "no node lease counts, which does not show that the outage is over: {} nodes are meant to be \
+             alive, and once there is none it is over",
+            seen.alive
+        ),
+        Verdict::Undetermined(Doubt::NoCandidates) if seen.missing > 0 => format!(
+            "no node lease counts, and {} nodes have none, so an outage could not be seen: see whether the \
+             namespace kube-node-lease is there, and kubelets may write to it",
+            seen.missing
+        ),
         Verdict::Undetermined(Doubt::NoCandidates) => "no node lease counts although there are \
              nodes, so an outage could not be seen: see whether their Machines carry the label \
              node, and which conditions the nodes have; Nodes and Machines are read again"

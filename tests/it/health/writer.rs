@@ -143,28 +143,15 @@ impl Drop for Desk {
 
 fn assessment(candidates: usize, expired: usize) -> Assessment {
     Assessment {
-        at: MonoTime::from_nanos(0),
         candidates,
         expired,
-        unknown: 0,
-        expiring: 0,
-        too_slow: 0,
-        excluded: BTreeMap::new(),
-        counter_evidence: 0,
-        zones: vec![],
-        median_silence: None,
-        longest_silence: None,
-        scattered: false,
         needed: 3,
         unrecovered: 3,
         period: Duration::from_secs(10),
-        suspect_at: None,
-        expires_at: None,
         silent: expired,
         roster: true,
-        machines: Some(candidates),
-        protected: false,
-        slow: None,
+        machines: true,
+        ..Assessment::default()
     }
 }
 

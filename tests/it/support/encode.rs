@@ -42,15 +42,17 @@ fn node(node: &Value) -> Message {
         let entries = entries.filter_map(|(key, value)| Some((key.clone(), value.as_str()?)));
         entries.collect::<Vec<_>>()
     };
-    let meta = object_meta(&node["metadata"])
+    let meta = object_meta(&node["metadata"]);
+    let meta = maybe(meta, 9, time(&node["metadata"]["deletionTimestamp"]))
         .map(11, entries("labels"))
         .map(12, entries("annotations"));
     let conditions = array(&node["status"]["conditions"])
         .map(|it| texts(it, &[(1, "type"), (2, "status"), (5, "reason")]));
     let status = Message::default().bytes(3, "").all(4, conditions);
+    let taints = array(&node["spec"]["taints"]).map(|it| texts(it, &[(1, "key"), (2, "value")]));
     Message::default()
         .bytes(1, meta)
-        .bytes(2, "")
+        .bytes(2, Message::default().all(5, taints))
         .bytes(3, status)
 }
 

@@ -69,7 +69,12 @@ pub(crate) fn nodes() -> Value {
                     {"type": "InPlaceUpdate", "status": "True", "reason": "ReadyForUpdate"},
                 ]},
             },
-            {"metadata": {"name": "b"}},
+            {
+                "metadata": {"name": "b", "deletionTimestamp": "2026-11-20T11:02:33Z"},
+                "spec": {"taints": [
+                    {"key": "a"}, {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown"},
+                ]},
+            },
         ],
     })
 }
@@ -136,11 +141,16 @@ fn node(item: &Value) -> Option<Node> {
     };
     let conditions = item["status"]["conditions"].as_array();
     let conditions: Vec<_> = conditions.into_iter().flatten().collect();
+    let mut taints = item["spec"]["taints"].as_array().into_iter().flatten();
     let managed = &meta["annotations"]["node.machine.sapcloud.io/not-managed-by-mcm"];
     let types = conditions.iter().filter(|it| text(&it["status"]) == "True");
     let types = types.map(|it| text(&it["type"]).to_owned());
     Some(Node {
         name: name.into(),
+        deleted: text(&meta["deletionTimestamp"])
+            .parse::<Timestamp>()
+            .is_ok(),
+        out_of_service: taints.any(|it| text(&it["key"]) == "node.kubernetes.io/out-of-service"),
         worker_pool: label("worker.gardener.cloud/pool"),
         zone: label("topology.kubernetes.io/zone"),
         exclude_disruption: meta["labels"]["node.kubernetes.io/exclude-disruption"].is_string(),

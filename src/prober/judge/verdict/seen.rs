@@ -41,7 +41,7 @@ impl<'a> Seen<'a> {
         let pulse = pulse(beat, expiry, at);
         let is_fresh = protected && pulse == Pulse::Fresh;
         let excluded = beat.place.excluded;
-        let excluded = excluded.filter(|why| !is_fresh || !why.is_by_phase());
+        let excluded = excluded.filter(|why| !is_fresh || !why.is_going());
         let is_cut = pulse == Pulse::Expired && beat.is_cut;
         let excluded = excluded.or(is_cut.then_some(Exclusion::Disregarded));
         Self {

@@ -199,54 +199,45 @@ fn verdicts(
 }
 
 #[rstest]
-#[case::no_lease(&[], false, Some(0), HEALTHY)]
-#[case::orphans(&[Exclusion::NoNode], false, Some(2), HEALTHY)]
-#[case::all_failed(&[Exclusion::MachineFailed], false, Some(2), HEALTHY)]
-#[case::all_unmanaged(&[Exclusion::NotManaged], false, None, HEALTHY)]
-#[case::all_updated(&[Exclusion::InPlaceUpdate], false, None, HEALTHY)]
+#[case::no_lease(&[], false, [1, 0], HEALTHY)]
+#[case::orphans(&[Exclusion::NoNode], false, [1, 0], HEALTHY)]
+#[case::all_failed(&[Exclusion::MachineFailed], false, [1, 0], HEALTHY)]
+#[case::all_unmanaged(&[Exclusion::NotManaged], false, [1, 0], HEALTHY)]
+#[case::all_updated(&[Exclusion::InPlaceUpdate], false, [1, 0], HEALTHY)]
 // A list that lacks the Machines looks like this, and so does a cluster whose network is down.
-#[case::without_machines(&[Exclusion::NoMachine], false, Some(0), doubt(Doubt::NoCandidates))]
-#[case::with_machines_of_others(&[Exclusion::NoMachine], false, Some(2), doubt(Doubt::NoCandidates))]
-#[case::all_with_a_condition(&[Exclusion::PoolCondition], false, None, doubt(Doubt::NoCandidates))]
-#[case::some_with_a_condition(&[Exclusion::PoolCondition, Exclusion::MachineTerminating], false, Some(2), doubt(Doubt::NoCandidates))]
+#[case::without_machines(&[Exclusion::NoMachine], false, [1, 0], doubt(Doubt::NoCandidates))]
+#[case::all_with_a_condition(&[Exclusion::PoolCondition], false, [1, 0], doubt(Doubt::NoCandidates))]
+#[case::some_with_a_condition(&[Exclusion::PoolCondition, Exclusion::MachineTerminating], false, [1, 0], doubt(Doubt::NoCandidates))]
 // The dead of an ended protection hide nothing.
-#[case::cut_beside_those_without_machines(&[Exclusion::Disregarded, Exclusion::NoMachine], false, Some(2), doubt(Doubt::NoCandidates))]
-#[case::all_cut(&[Exclusion::Disregarded], false, Some(2), HEALTHY)]
-#[case::protected_and_all_cut(&[Exclusion::Disregarded], true, Some(2), HEALTHY)]
-#[case::protected_and_no_machine(&[Exclusion::NoMachine], true, Some(0), HEALTHY)]
-#[case::protected_and_machines(&[], true, Some(2), doubt(Doubt::NoCandidates))]
-#[case::protected_and_not_served(&[], true, None, doubt(Doubt::NoCandidates))]
+#[case::cut_beside_those_without_machines(&[Exclusion::Disregarded, Exclusion::NoMachine], false, [1, 0], doubt(Doubt::NoCandidates))]
+#[case::all_cut(&[Exclusion::Disregarded], false, [1, 0], HEALTHY)]
+#[case::protected_and_all_cut(&[Exclusion::Disregarded], true, [1, 0], HEALTHY)]
+#[case::protected_and_abandoned(&[Exclusion::NoMachine], true, [0, 0], HEALTHY)]
+#[case::protected_and_one_alive(&[], true, [1, 0], doubt(Doubt::NoCandidates))]
+#[case::all_are_going(&[Exclusion::NodeDeleted, Exclusion::OutOfService, Exclusion::PoolRemoved], false, [0, 0], HEALTHY)]
+// Never green when blind.
+#[case::leases_are_missing(&[], false, [3, 3], doubt(Doubt::NoCandidates))]
+#[case::leases_are_missing_beside_orphans(&[Exclusion::NoNode], false, [3, 3], doubt(Doubt::NoCandidates))]
+#[case::some_are_missing_and_all_are_cut(&[Exclusion::Disregarded], false, [4, 1], HEALTHY)]
 fn without_candidates(
     #[case] excluded: &[Exclusion],
     #[case] protected: bool,
-    #[case] machines: Option<usize>,
+    // Nodes that are meant to be alive, and those that have no lease; that there is none of the first is certain.
+    #[case] nodes: [usize; 2],
     #[case] expected: Verdict,
     // Whether or not those that do not count are fresh.
     #[values(0, 3)] counter_evidence: usize,
 ) {
+    let [alive, missing] = nodes;
     let seen = Assessment {
         at: at(NOW),
-        candidates: 0,
-        expired: 0,
-        unknown: 0,
-        expiring: 0,
-        too_slow: 0,
         excluded: excluded.iter().map(|why| (*why, 3)).collect(),
         counter_evidence,
-        zones: vec![],
-        median_silence: None,
-        longest_silence: None,
-        scattered: false,
-        needed: 0,
-        unrecovered: 0,
-        period: Duration::ZERO,
-        suspect_at: None,
-        expires_at: None,
-        silent: 0,
-        roster: true,
-        machines,
+        missing,
+        alive,
+        abandoned: alive == 0,
         protected,
-        slow: None,
+        ..Assessment::default()
     };
     let proof = Watched::Long.proof();
     assert_eq!(seen.verdict(&thresholds(0.6), &proof), expected);

@@ -119,6 +119,9 @@ impl NodeFacts {
         budget: &mut Budget,
     ) -> bool {
         let stale = self.read.is_none_or(|read| seen.at.since(read) >= AGE);
+        if seen.protected && stale {
+            self.doubted = self.doubted.or(Some(Duration::ZERO));
+        }
         // A single lease that expires matters without suspicion, too; but leases that stay silent
         // are no reason to read the facts every minute.
         if stale && silenced || seen.suspect() && self.are_outdated(seen, proof) {
@@ -165,13 +168,20 @@ impl NodeFacts {
         };
     }
 
-    /// Judges new facts by what the leases say with them; `consistent` if no cache answered.
-    pub(super) fn doubt(&mut self, seen: Option<&Assessment>, consistent: bool) {
+    /// Judges new facts by what the leases say with them; `consistent` if no cache answered. `protected` is the
+    /// pause after which those of a protected cluster are read again.
+    pub(super) fn doubt(
+        &mut self,
+        seen: Option<&Assessment>,
+        consistent: bool,
+        protected: Duration,
+    ) {
         self.doubted = match seen {
             // A cache may be older than the Machine that a lease lacks.
             Some(seen) if !consistent && seen.excluded.contains_key(&Exclusion::NoMachine) => {
                 Some(Duration::ZERO)
             }
+            Some(seen) if seen.protected => Some(protected),
             Some(seen) if seen.is_blind() => {
                 let again = self.doubted.unwrap_or_default() * 2;
                 Some(again.clamp(DOUBTED, DOUBTED_AT_MOST))

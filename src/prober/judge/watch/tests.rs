@@ -373,9 +373,12 @@ fn leases_of_a_restored_etcd_have_nodes_read_again_and_end_no_outage() {
     let taken = shoot.list_each(when + 1.0, &[100, 100, when as i64]);
     assert_eq!(taken, Taken::NeedsFacts);
     shoot.learn(when);
-    assert!(shoot.watch.facts.are_wanted(), "they were asked for before");
+    assert!(
+        !shoot.watch.facts.are_only_doubted(),
+        "they were asked for before"
+    );
     shoot.learn(when + 2.0);
-    assert!(!shoot.watch.facts.are_wanted());
+    assert!(shoot.watch.facts.are_only_doubted(), "as it is protected");
     assert_ne!(shoot.watch.conclude().unwrap().verdict, Verdict::Healthy);
 }
 

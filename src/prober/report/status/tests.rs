@@ -25,7 +25,7 @@ fn written(report: &ClusterReport) -> ClusterHealthStatus {
 
 fn judged_as(verdict: Verdict, candidates: usize, expired: usize) -> ClusterReport {
     let mut seen = assessment(candidates, expired);
-    seen.machines = Some(candidates);
+    seen.machines = true;
     // The others are of any cluster.
     seen.protected = verdict == doubt(Doubt::Recovering);
     report(Finding::Judged(verdict, Box::new(seen)))
@@ -88,7 +88,7 @@ fn overdue(report: ClusterReport) -> ClusterReport {
 /// A verdict with what else was seen.
 fn seen(verdict: Verdict, change: impl FnOnce(&mut Assessment)) -> ClusterReport {
     let mut seen = assessment(5, 4);
-    seen.machines = Some(5);
+    seen.machines = true;
     change(&mut seen);
     report(Finding::Judged(verdict, Box::new(seen)))
 }
@@ -135,6 +135,10 @@ fn findings() {
         judged_as(doubt(Doubt::NoCandidates), 0, 0),
         seen(doubt(Doubt::NoCandidates), |seen| {
             (seen.candidates, seen.expired, seen.protected) = (0, 0, true);
+            seen.alive = 3;
+        }),
+        seen(doubt(Doubt::NoCandidates), |seen| {
+            (seen.candidates, seen.expired, seen.missing) = (0, 0, 3);
         }),
         seen(Verdict::Outage, zones),
         // As a rolling update shows it.
@@ -144,7 +148,7 @@ fn findings() {
         }),
         seen(Verdict::Healthy, |seen| {
             seen.excluded = BTreeMap::from([(Exclusion::NoNode, 2), (Exclusion::NotManaged, 1)]);
-            seen.machines = None;
+            seen.machines = false;
         }),
         unread(),
         skipped("Hibernated"),
@@ -208,7 +212,9 @@ fn findings() {
         Ready False LeaseTooSlow, Protecting False NotProtected, Degraded True LeaseTooSlow
     NoCandidates: no node lease counts although there are nodes, so an outage could not be seen: see whether their Machines carry the label node, and which conditions the nodes have; Nodes and Machines are read again
         Ready False NoCandidates, Protecting False NotProtected, Degraded True NoCandidates
-    NoCandidates: no node lease counts, which does not show that the outage is over
+    NoCandidates: no node lease counts, which does not show that the outage is over: 3 nodes are meant to be alive, and once there is none it is over
+        Ready False NoCandidates, Protecting False NotProtected, Degraded True NoCandidates
+    NoCandidates: no node lease counts, and 3 nodes have none, so an outage could not be seen: see whether the namespace kube-node-lease is there, and kubelets may write to it
         Ready False NoCandidates, Protecting False NotProtected, Degraded True NoCandidates
     Outage: 4 of 5 node leases that count are expired, and 3 are an outage; the API server answers and accepts writes; zones: a 3 of 3, without a zone 1 of 2
         Ready True Outage, Protecting False NotProtected, Degraded False AsExpected
