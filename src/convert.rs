@@ -30,7 +30,7 @@ const DEFAULT_GRACE: &str = "40s";
 
 /// Dependents that replace machines, and would replace those whose nodes are not Ready when they start.
 const REPLACE_MACHINES: [&str; 2] = ["machine-controller-manager", "cluster-autoscaler"];
-/// Wait of these dependents for the nodes that were silent: kubelets need up to a minute to be back.
+/// Wait of these dependents for the nodes: kubelets need up to a minute to be back.
 const AWAIT_NODES: &str = "2m";
 
 type Object = Map<String, Value>;

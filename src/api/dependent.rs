@@ -75,8 +75,8 @@ pub struct ScaleInfo {
     pub timeout: Duration,
 
     /// Only in scaleUp: how long this dependent waits, after the verdict that allows the restore, for
-    /// the nodes that were silent in the outage. Each must renew its lease and be Ready. Nodes that are
-    /// gone or excluded are ignored. When the time is over the dependent is scaled up all the same. Runs
+    /// the nodes. Each must renew its lease and be Ready. Nodes that are
+    /// gone or do not count are ignored. When the time is over the dependent is scaled up all the same. Runs
     /// at the same time as initialDelay. 0s to 1h; off when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Duration", extend("x-kubernetes-validations" = [AWAIT_NODES.rule()]))]

@@ -92,7 +92,7 @@ pub struct Scale {
     pub initial_delay: Duration,
     /// How long the level waits for the effect of the write.
     pub timeout: Duration,
-    /// How long it waits on the way up for the nodes that were silent; zero if it does not.
+    /// How long it waits on the way up for the nodes; zero if it does not.
     pub await_nodes: Duration,
 }
 

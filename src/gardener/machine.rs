@@ -24,11 +24,6 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Whether it is being deleted. While the machine-controller-manager does not run, its phase does not say so.
-    pub fn is_deleted(&self) -> bool {
-        self.metadata.deletion_timestamp.is_some()
-    }
-
     /// The name of the machine's node, once it has joined.
     pub fn node(&self) -> Option<&str> {
         let node = self.metadata.labels.as_ref()?.get(NODE_LABEL)?;

@@ -14,7 +14,7 @@ use crate::{
 
 const SCALED_BACK: &str = "scaled back";
 const SCALED_BACK_UNREADY: &str =
-    "not waited for any longer, though not all nodes that were silent are ready";
+    "not waited for any longer, though not all nodes that count are ready";
 
 /// What an earlier run has told is kept up to this length: one run may follow another many times.
 const MAX_EARLIER: usize = 1_024;
@@ -85,7 +85,7 @@ impl ActionLog {
         }
     }
 
-    /// Takes down that this dependent has waited for the nodes that were silent, which are not all
+    /// Takes down that this dependent has waited for the nodes, which are not all
     /// ready, and is scaled back all the same.
     pub(super) fn unready(&mut self, event: &FlowEvent, why: &str, now: Now) {
         let name = &event.dependent.reference.name;

@@ -35,7 +35,6 @@ pub(super) fn found(cluster: &str, finding: &Finding, settings: Option<&Settings
                 expired = seen.expired,
                 unknown = seen.unknown,
                 needed = seen.needed,
-                median_age_seconds = seen.median_silence.map(|it| it.as_secs_f64()),
                 oldest_age_seconds = seen.longest_silence.map(|it| it.as_secs_f64()),
                 fraction = settings.map(|it| it.rules.fraction),
                 grace_seconds = settings.map(|it| it.rules.grace.as_secs_f64()),
@@ -70,7 +69,7 @@ pub(super) fn did(cluster: &str, event: &FlowEvent, why: &str, known: bool) {
         What::Waiting(..) => tracing::debug!(cluster, %dependent, "waiting"),
         What::Delayed => tracing::debug!(cluster, %dependent, "waiting for its initialDelay"),
         What::Unready(after) => {
-            tracing::warn!(cluster, %dependent, ?after, "not all nodes that were silent are ready; going on");
+            tracing::warn!(cluster, %dependent, ?after, "not all nodes that count are ready; going on");
         }
         What::Settled(settled, _) => tracing::debug!(cluster, %dependent, ?settled, "settled"),
         What::Late(_) | What::Failed(..) if known => {

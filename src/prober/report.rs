@@ -76,7 +76,7 @@ pub struct ClusterReport {
     pub last_action: Option<LastAction>,
     /// Set while what was found is not acted on yet.
     pub held_back: Option<HeldBack>,
-    /// How many of the nodes that were silent are ready again, while a dependent waits for them.
+    /// How many of the nodes that count are ready, while a dependent waits for them.
     pub awaits: Option<Returning>,
     /// Why it would not be probed, while it is only until it is restored.
     pub let_go: Option<Finding>,

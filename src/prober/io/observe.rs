@@ -71,7 +71,7 @@ struct FactReads {
     due: Instant,
     /// When that was last begun.
     began: Option<Instant>,
-    /// A restore waits for nodes that were silent.
+    /// A restore waits for nodes.
     awaited: bool,
 }
 
@@ -209,7 +209,7 @@ impl Observer {
         }
     }
 
-    /// Since when a restore has been allowed that waits for the nodes that were silent, if one does, and how
+    /// Since when a restore has been allowed that waits for the nodes, if one does, and how
     /// many of them are back.
     pub(crate) fn set_awaits(&mut self, awaits: Option<(Instant, Returning)>) {
         let missing = awaits.is_some_and(|(_, returning)| !returning.is_complete());

@@ -146,7 +146,6 @@ pub fn verdict_reason(verdict: Verdict) -> &'static str {
             Doubt::TooFewSilent => "TooFewSilent",
             Doubt::Recovering => "Recovering",
             Doubt::UnknownLeases => "LeasesUnknown",
-            Doubt::LeaseTooSlow => "LeaseTooSlow",
             Doubt::NoCandidates => NO_CANDIDATES,
         },
     }

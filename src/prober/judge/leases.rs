@@ -83,8 +83,6 @@ pub struct Beat {
     pub(super) place: Place,
     /// The last consistent read showed the present value.
     confirmed: bool,
-    /// It was silent in the outage under way.
-    pub(super) silenced: bool,
     /// It was last renewed before the [cut](Leases::set_cut).
     pub(super) is_cut: bool,
 }
@@ -224,11 +222,6 @@ impl Leases {
         self.beats.values()
     }
 
-    /// All leases that the last list held.
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Beat> {
-        self.beats.values_mut()
-    }
-
     /// The names of the zones that nodes say they are in, in order; all different.
     pub(super) fn zones(&self) -> &[Box<str>] {
         &self.zones
@@ -237,7 +230,7 @@ impl Leases {
     /// Leases that were last renewed before this, and are silent, count neither way from now on.
     pub(crate) fn set_cut(&mut self, cut: Option<MonoTime>) {
         self.cut = cut;
-        for beat in self.iter_mut() {
+        for beat in self.beats.values_mut() {
             beat.is_cut = cut.is_some_and(|cut| beat.renewed.latest < cut);
         }
     }
@@ -349,7 +342,6 @@ impl Leases {
             since: snapshot.finished,
             place: Place::default(),
             confirmed: false,
-            silenced: known.is_some_and(|known| known.silenced),
             is_cut: false,
         }
     }

@@ -245,7 +245,10 @@ fn excluded_by_machines(machines: &[Machine]) -> HashMap<&str, Option<Exclusion>
         let excluded = match machine.phase.as_deref() {
             Some("Failed") => Some(Exclusion::MachineFailed),
             Some("Terminating") => Some(Exclusion::MachineTerminating),
-            _ if machine.is_deleted() => Some(Exclusion::MachineTerminating),
+            // While the machine-controller-manager does not run, the phase does not say so.
+            _ if machine.metadata.deletion_timestamp.is_some() => {
+                Some(Exclusion::MachineTerminating)
+            }
             _ => None,
         };
         let entry = by_node.entry(node).or_insert(excluded);
@@ -377,15 +380,24 @@ mod tests {
         Some(machines.collect())
     }
 
-    fn place(lease: &str, node: Node, machines: Option<&[Machine]>) -> Place {
-        let facts = Facts {
+    fn facts<'a>(
+        nodes: &'a [Node],
+        machines: Option<&'a [Machine]>,
+        pools: &'a BTreeMap<String, Vec<String>>,
+    ) -> Facts<'a> {
+        Facts {
             began: MonoTime::default(),
             consistent: true,
-            nodes: &[node],
+            nodes,
             machines,
-            pools: &pools(),
-        };
-        Places::new(&facts, [lease].iter()).of(lease)
+            pools,
+        }
+    }
+
+    /// The place of the lease `n`, where this is the only Node.
+    fn place(node: Node, machines: Option<&[Machine]>) -> Place {
+        let (nodes, pools) = ([node], pools());
+        Places::new(&facts(&nodes, machines, &pools), ["n"].iter()).of("n")
     }
 
     fn pools() -> BTreeMap<String, Vec<String>> {
@@ -452,7 +464,7 @@ mod tests {
         #[case] machines: Option<Vec<Machine>>,
         #[case] expected: Option<Exclusion>,
     ) {
-        assert_eq!(place("n", node, machines.as_deref()).excluded, expected);
+        assert_eq!(place(node, machines.as_deref()).excluded, expected);
     }
 
     #[rstest]
@@ -473,7 +485,7 @@ mod tests {
         // The rule needs no Machines.
         for machines in [of(&["Running"]), None] {
             let node = ill(pool, &["Ready", condition]);
-            assert_eq!(place("n", node, machines.as_deref()).excluded, expected);
+            assert_eq!(place(node, machines.as_deref()).excluded, expected);
         }
     }
 
@@ -491,26 +503,15 @@ mod tests {
         #[case] machines: Option<Vec<Machine>>,
         #[case] expected: Option<Exclusion>,
     ) {
-        let excluded = place("n", node, machines.as_deref()).excluded;
+        let excluded = place(node, machines.as_deref()).excluded;
         let excluded = excluded.filter(|why| !why.is_going());
         assert_eq!(excluded, expected);
     }
 
+    /// That it is gone, or without a lease, is no decision.
     #[rstest]
-    #[case::alive(node("n"), of(&["Running"]), 1)]
-    #[case::without_a_lease_or_machines(node("m"), None, 1)]
     #[case::with_a_condition(ill(None, &["NetworkUnavailable"]), None, 1)]
-    #[case::updating(updating(node("n")), None, 1)]
-    #[case::without_a_label(ill(None, &[]), of(&["Running"]), 1)]
-    #[case::deleted(deleted(node("n")), None, 0)]
-    #[case::out_of_service(lost(node("n")), None, 0)]
-    #[case::pool_removed(ill(Some("gone"), &[]), None, 0)]
-    #[case::failed(node("n"), of(&["Failed"]), 0)]
-    #[case::terminating(node("n"), of(&["Terminating"]), 0)]
-    #[case::machine_deleted(node("n"), last_deleted(1), 0)]
-    #[case::labelled(labelled(node("n")), None, 0)]
-    #[case::unmanaged(unmanaged(node("n")), None, 0)]
-    #[case::no_machine(node("n"), of(&[]), 0)]
+    #[case::without_a_lease(node("m"), None, 1)]
     #[case::no_machine_of_it(node("n"), Some(vec![machine(Some("m"), None)]), 0)]
     // Which may be its own.
     #[case::a_machine_that_names_no_node(node("n"), Some(vec![machine(Some("m"), None), machine(None, None)]), 1)]
@@ -519,13 +520,8 @@ mod tests {
         #[case] machines: Option<Vec<Machine>>,
         #[case] alive: usize,
     ) {
-        let facts = Facts {
-            began: MonoTime::default(),
-            consistent: true,
-            nodes: &[node],
-            machines: machines.as_deref(),
-            pools: &pools(),
-        };
+        let (nodes, pools) = ([node], pools());
+        let facts = facts(&nodes, machines.as_deref(), &pools);
         assert_eq!(Places::new(&facts, ["n"].iter()).alive(), alive);
     }
 
@@ -544,13 +540,8 @@ mod tests {
             zoned("s", Some("a\nb")),
             zoned("without a lease", Some("c")),
         ];
-        let facts = Facts {
-            began: MonoTime::default(),
-            consistent: true,
-            nodes: &nodes,
-            machines: None,
-            pools: &pools(),
-        };
+        let pools = pools();
+        let facts = facts(&nodes, None, &pools);
         let leases = ["n", "o", "p", "q", "r", "s", "gone"];
         let places = Places::new(&facts, leases.iter());
         let zones = places.zones();

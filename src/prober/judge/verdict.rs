@@ -1,6 +1,5 @@
 //! The verdict on the leases: outage, healthy, or undetermined.
 
-mod onset;
 mod returning;
 mod rules;
 mod seen;
@@ -8,8 +7,7 @@ mod seen;
 use std::{collections::BTreeMap, time::Duration};
 
 pub use self::returning::Returning;
-pub(crate) use self::returning::mark_silent;
-use self::seen::{Pulse, Seen, cut};
+use self::seen::{Pulse, Seen};
 pub use crate::cluster::LeaseRules;
 use crate::{
     prober::{
@@ -42,8 +40,6 @@ pub struct Assessment {
     pub unknown: usize,
     /// Of the unknown, those that may have expired within the rounding of their stamps.
     pub expiring: usize,
-    /// Of the unknown, those renewed too slowly for the grace.
-    pub too_slow: usize,
     /// Leases that do not count, by reason.
     pub excluded: BTreeMap<Exclusion, usize>,
     /// Of these, the fresh ones that are evidence against an outage. None while the cluster is
@@ -52,13 +48,9 @@ pub struct Assessment {
     /// The leases that count by zone, in the order of the zones' names and with those that are in
     /// no known zone last; empty while none is expired, or no zone is known.
     pub zones: Vec<ZoneCount>,
-    /// Median of the least time for which each expired lease has been silent, since their ages are known
+    /// The longest of the least times for which expired leases have been silent, since their ages are known
     /// within bounds; `None` while none is expired.
-    pub median_silence: Option<Duration>,
-    /// The longest of these times.
     pub longest_silence: Option<Duration>,
-    /// The expired leases are not certain to have fallen silent together.
-    pub scattered: bool,
     /// How many expired leases are an outage.
     pub needed: usize,
     /// How many silent ones keep a protected cluster from a restore.
@@ -83,8 +75,6 @@ pub struct Assessment {
     pub abandoned: bool,
     /// Whether the cluster is protected.
     pub protected: bool,
-    /// How long the last list of leases took, if that is too long for a proof, time after time.
-    pub slow: Option<Duration>,
 }
 
 /// The leases of one zone: a zone that is gone looks different from a network that is.
@@ -125,8 +115,6 @@ pub enum Doubt {
     TooFewSilent,
     /// Too many leases may or may not be expired.
     UnknownLeases,
-    /// As that, because they are renewed too slowly for the grace.
-    LeaseTooSlow,
     /// No lease counts, which does not end an outage; or none counts although there are nodes, so
     /// that leases are missing, the Machines or the nodes' conditions may be wrong, or an outage could not be
     /// seen.
@@ -135,7 +123,7 @@ pub enum Doubt {
 
 impl Assessment {
     /// Counts the leases as of `at`, the start of the last read. Those silent since before `onset`, when an
-    /// outage began, are no part of it.
+    /// outage began, are no part of it. Before one has begun, those are that fell silent long before the last that did.
     pub fn new(
         leases: &Leases,
         thresholds: &LeaseRules,
@@ -148,17 +136,15 @@ impl Assessment {
             let beats = leases.iter();
             beats.map(|beat| Seen::new(beat, thresholds, protected, at))
         };
-        let count = |onset| Self::count(leases, seen(), thresholds, protected, onset, at);
-        let counted = count(onset);
-        let is_long = counted.longest_silence > Some(onset::spread(thresholds));
-        if onset.is_some() || !is_long {
-            return counted;
-        }
-        let (onset, together) = cut(seen(), thresholds, protected, at);
-        Self {
-            scattered: !together,
-            ..count(onset)
-        }
+        // Of a protected cluster whose outage nobody saw begin all count.
+        let from = match onset {
+            None if !protected => seen()
+                .filter_map(|it| it.silent_since())
+                .max()
+                .map(|last| last - thresholds.spread()),
+            onset => onset,
+        };
+        Self::count(leases, seen(), thresholds, protected, from, at)
     }
 
     /// Counts these leases.
@@ -167,7 +153,7 @@ impl Assessment {
         seen: impl Iterator<Item = Seen<'a>>,
         thresholds: &LeaseRules,
         protected: bool,
-        onset: Option<MonoTime>,
+        from: Option<MonoTime>,
         at: MonoTime,
     ) -> Self {
         let mut assessment = Self {
@@ -203,7 +189,7 @@ impl Assessment {
                         judged.extend(renewed.zip(expiry));
                     }
                 }
-                None if seen.silent_before(onset) => {
+                None if seen.silent_before(from) => {
                     *assessment
                         .excluded
                         .entry(Exclusion::LongSilent)
@@ -224,7 +210,6 @@ impl Assessment {
                     assessment.unknown +=
                         usize::from(matches!(pulse, Pulse::Expiring | Pulse::Unknown));
                     assessment.expiring += usize::from(pulse == Pulse::Expiring);
-                    assessment.too_slow += usize::from(expiry.is_none());
                     if let (Some(window), Some(expiry)) = (renewed, expiry) {
                         if pulse == Pulse::Expired {
                             silences.push(window.latest);
@@ -239,10 +224,8 @@ impl Assessment {
             zones.retain(|zone| zone.candidates > 0);
             assessment.zones = zones;
         }
-        silences.sort_unstable();
-        let silence = |renewed: &MonoTime| at.since(*renewed);
-        assessment.median_silence = silences.get(silences.len() / 2).map(silence);
-        assessment.longest_silence = silences.first().map(silence);
+        let oldest = silences.iter().min();
+        assessment.longest_silence = oldest.map(|renewed| at.since(*renewed));
         assessment.needed = thresholds.needed(assessment.weighed());
         assessment.unrecovered = thresholds.unrecovered(assessment.weighed());
         let period = assessment.period;
@@ -340,15 +323,11 @@ impl Assessment {
         }
         if !thresholds.reached(expired, all) {
             return Verdict::Undetermined(match self.expires_at {
-                _ if thresholds.reached(self.too_slow, all) => Doubt::LeaseTooSlow,
                 Some(moment) if thresholds.reached(expired + self.expiring, all) => {
                     Doubt::Unproven(moment)
                 }
                 _ => Doubt::UnknownLeases,
             });
-        }
-        if self.scattered {
-            return Verdict::Undetermined(Doubt::UnknownLeases);
         }
         match proof.standing(self.at, self.period) {
             proof::Standing::Proven => Verdict::Outage,

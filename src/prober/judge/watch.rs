@@ -6,7 +6,6 @@
 mod answers;
 mod budget;
 mod nodes;
-mod outage;
 
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ pub use self::answers::{Conclusion, Request, Taken};
 use self::{budget::Budget, nodes::NodeFacts};
 use crate::{
     prober::{
-        leases::{Intake, LeaseSnapshot, Leases},
+        leases::{Beat, Intake, LeaseSnapshot, Leases},
         nodes::Facts,
         proof::Proof,
         schedule::{LastRead, Occasion, ReadOutcome, sooner},
@@ -25,9 +24,6 @@ use crate::{
 
 /// Judgement: leases read longer ago than this, or a third of a renewal period if longer, are not acted on.
 const FRESH: Duration = Duration::from_secs(1);
-
-/// Judgement: slow lists are reported after this many in a row that took too long for a proof.
-const SLOW_LISTS: u32 = 3;
 
 /// One cluster's evidence.
 #[derive(Clone, Debug, Default)]
@@ -42,8 +38,6 @@ pub struct Watch {
     onset: Option<MonoTime>,
     /// The same, as left by another process: by two wall clocks.
     recalled: Option<MonoTime>,
-    /// Nothing is known of the start of this outage: any counted lease may have been silent.
-    is_late: bool,
     /// Since when a restore has been allowed that waits for nodes.
     awaits: Option<MonoTime>,
     assessment: Option<Assessment>,
@@ -55,8 +49,6 @@ pub struct Watch {
 #[derive(Clone, Copy, Debug, Default)]
 struct InARow {
     failures: u32,
-    /// Lists of leases that took longer than a read of a suspect may.
-    slow: u32,
     outages: u32,
     recoveries: u32,
 }
@@ -89,7 +81,7 @@ impl Watch {
     /// Sets whether the cluster is protected, which changes what counts.
     pub fn set_protected(&mut self, protected: bool) {
         if self.protected && !protected {
-            self.forget_outage();
+            self.onset = None;
         }
         if protected && !self.protected {
             // Earlier verdicts had to meet less.
@@ -101,15 +93,57 @@ impl Watch {
     /// Forgets an outage that was over by the last verdict, unless the cluster has been protected since.
     fn end_outage(&mut self) {
         if !self.protected && self.in_a_row.recoveries > 0 {
-            self.forget_outage();
+            self.onset = None;
         }
     }
 
-    fn forget_outage(&mut self) {
-        self.onset = None;
-        for beat in self.leases.iter_mut() {
-            beat.silenced = false;
+    /// The cluster was protected before this watch began; another process may have left the outage's start.
+    pub fn recall(&mut self, onset: Option<MonoTime>) {
+        self.recalled = onset;
+    }
+
+    /// Clocks may be wrong, so it counts only if a lease was last renewed at about that time.
+    fn adopt_recalled(&mut self) {
+        let Some(recalled) = self.recalled.take().filter(|_| self.protected) else {
+            return;
+        };
+        let renewed = self.leases.iter().filter_map(Beat::renewed);
+        let grace = self.rules.grace;
+        let onset = renewed
+            .map(|window| window.latest)
+            .filter(|at| at.since(recalled).max(recalled.since(*at)) <= grace)
+            .min();
+        self.onset = self.onset.or(onset);
+    }
+
+    /// Leases that had expired by then count neither way until they are renewed. One that was fresh then, or
+    /// about to expire, may belong to an outage that begins.
+    pub(crate) fn set_cut(&mut self, cut: Option<MonoTime>) {
+        let expiry = self.rules.expiry(Duration::ZERO);
+        let expired = cut.map(|cut| cut - expiry.unwrap_or_default());
+        self.leases.set_cut(expired);
+    }
+
+    /// Since when a restore has been allowed that waits for nodes, if one does.
+    pub(crate) fn set_awaits(&mut self, since: Option<MonoTime>) {
+        self.awaits = since;
+    }
+
+    /// How many of the nodes that a restore of what is protected waits for are back.
+    fn returning(&self, at: MonoTime) -> Returning {
+        if !self.protected {
+            return Returning::default();
         }
+        let current = self
+            .awaits
+            .is_some_and(|since| self.facts.read >= Some(since));
+        Returning::new(&self.leases, &self.rules, self.from(), current, at)
+    }
+
+    /// The moment before which what fell silent is no part of the outage. What is known of a renewal may become more
+    /// exact.
+    fn from(&self) -> Option<MonoTime> {
+        self.onset.map(|onset| onset - self.rules.grace)
     }
 
     /// The next read; `draw`, uniform in [0, 1), places the jitter.
@@ -186,7 +220,6 @@ impl Watch {
             self.proof = Proof::default();
             // Leases look as old as the backup, which may be from long before the outage: they are part of it.
             self.onset = None;
-            self.is_late = self.protected;
             self.facts.forget_all(snapshot.started);
         }
         self.facts.lack_leases = !self.leases.are_placed();
@@ -205,14 +238,7 @@ impl Watch {
                 counting: false,
             },
         });
-        let mut seen = self.assess(snapshot.started);
-        let took = snapshot.finished.since(snapshot.started);
-        let is_slow = took > seen.spacing() && !seen.period.is_zero();
-        self.in_a_row.slow = match is_slow {
-            true => self.in_a_row.slow.saturating_add(1),
-            false => 0,
-        };
-        seen.slow = self.slow();
+        let seen = self.assess(snapshot.started);
         let silenced = seen.expired > silent_before || (seen.suspect() && !suspect_before);
         self.proof.succeeded(
             snapshot.started,
@@ -284,7 +310,6 @@ impl Watch {
             }
             Verdict::Undetermined(_) => false,
         };
-        self.note_silent(verdict, assessment.at);
         let is_outage = verdict == Verdict::Outage;
         let is_over = verdict == Verdict::Healthy && !self.protected;
         if let Some(last) = &mut self.last
@@ -296,10 +321,7 @@ impl Watch {
         let provable = assessment.expires_at.max(complete).filter(|_| is_outage);
         Some(Conclusion {
             verdict,
-            returning: match is_over {
-                true => Returning::default(),
-                false => self.returning(assessment.at),
-            },
+            returning: self.returning(assessment.at),
             assessment,
             provable,
             decides,
@@ -318,24 +340,7 @@ impl Watch {
     }
 
     fn assess(&self, at: MonoTime) -> Assessment {
-        let seen = Assessment::new(
-            &self.leases,
-            &self.rules,
-            self.protected,
-            // What is known of a renewal may become more exact.
-            self.onset.map(|onset| onset - self.rules.grace),
-            at,
-        );
-        Assessment {
-            slow: self.slow(),
-            ..seen
-        }
-    }
-
-    /// How long the last list took, if the last ones took too long.
-    fn slow(&self) -> Option<Duration> {
-        let last = self.last.filter(|_| self.in_a_row.slow >= SLOW_LISTS)?;
-        Some(last.finished.since(last.started))
+        Assessment::new(&self.leases, &self.rules, self.protected, self.from(), at)
     }
 }
 

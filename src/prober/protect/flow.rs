@@ -42,7 +42,7 @@ pub struct FlowPlan {
     pub urgent: bool,
     /// Why, for people.
     pub why: String,
-    /// The nodes that were silent are ready again.
+    /// All nodes that count are ready.
     pub nodes_back: bool,
 }
 
@@ -137,7 +137,7 @@ pub const FINISH: Duration = Duration::from_secs(5);
 pub enum FlowInput {
     /// Newer evidence: the flow may go on until then.
     Extend(Instant),
-    /// Whether the nodes that were silent are ready again.
+    /// Whether all nodes that count are ready.
     Nodes(bool),
     /// Nothing more may be sent.
     Withdraw,

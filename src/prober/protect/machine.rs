@@ -77,7 +77,7 @@ struct Evidence {
     fresh_since: Option<Instant>,
     /// Unanswered reads in a row of an API server that is being hibernated, and since when.
     unanswered: Option<(u32, Instant)>,
-    /// Some node that was silent in the outage is not ready yet.
+    /// Some node that counts is not ready yet.
     nodes_missing: bool,
 }
 
@@ -236,8 +236,8 @@ impl ClusterMachine {
         since.filter(|_| self.treatment.settings().is_some())
     }
 
-    /// Since when a restore has been allowed in which a dependent waits for silent nodes, and how many of
-    /// these are ready again.
+    /// Since when a restore has been allowed in which a dependent waits for nodes, and how many of
+    /// these are ready.
     pub fn awaits_nodes(&self, now: Instant) -> Option<(Instant, Returning)> {
         let restores = self.flows.protection() == Protection::Restoring;
         let since = self.flows.debts.awaits(now);

@@ -48,7 +48,7 @@ pub struct Purpose {
     /// The aim for a dependent that another client scaled to zero just after its restore, perhaps on
     /// purpose.
     pub disputed: Aim,
-    /// Since when it may be restored, if a dependent waits for the nodes that were silent.
+    /// Since when it may be restored, if a dependent waits for the nodes.
     pub awaits: Option<Instant>,
 }
 

@@ -16,7 +16,7 @@ use crate::{
 
 /// Why a cluster is not probed whose policy is suspended.
 const SUSPENDED: &str = "Suspended";
-/// A dependent waits for the nodes that were silent before it is restored.
+/// A dependent waits for the nodes before it is restored.
 const AWAITING_NODES: &str = "AwaitingNodes";
 /// Why one is degraded that is protected and not probed.
 pub(super) const PROTECTED_UNPROBED: &str = "ProtectedUnprobed";

@@ -1,17 +1,12 @@
 //! What a ClusterHealth says for people: what was seen, what was done, and what comes next.
 
-use std::time::Duration;
-
 use super::{
     ClusterReport,
     finding::{Finding, HeldBack, reason},
 };
 use crate::{
     api::{Mode, OUTAGE, Protection},
-    prober::{
-        proof::READS_PER_PERIOD,
-        verdict::{Assessment, Doubt, Returning, Verdict, ZoneCount},
-    },
+    prober::verdict::{Assessment, Doubt, Returning, Verdict, ZoneCount},
     status::conditions::listed,
 };
 
@@ -37,20 +32,9 @@ pub fn evidence(finding: &Finding) -> String {
                     format!("{fresh} of these are fresh, which is evidence against an outage")
                 }),
                 seen.lacks_machines().then(|| lacks.to_owned()),
-                seen.slow.map(|took| slow(took, seen.period)),
             ])
         }
     }
-}
-
-/// The lists of leases take so long that an outage could hardly be proven.
-fn slow(took: Duration, period: Duration) -> String {
-    format!(
-        "the last lists of leases took too long, {:.1} s this one: to prove an outage each must come within a \
-         third of a renewal period, {:.1} s; see the load of the API server and the network to it",
-        took.as_secs_f64(),
-        (period / READS_PER_PERIOD).as_secs_f64(),
-    )
 }
 
 /// The parts of a message that there are, joined.
@@ -116,15 +100,10 @@ fn judged_evidence(verdict: Verdict, seen: &Assessment) -> String {
              minimumSilentNodes)"
         ),
         Verdict::Undetermined(Doubt::UnknownLeases) => format!(
-            "{of_all}, and of {} it cannot be said: they lack a renewTime, or when it was written \
-             is not known yet",
+            "{of_all}, and of {} it cannot be said: they lack a renewTime, when it was written is not known yet, \
+             or they are renewed too slowly for the grace, into which three renewals must fit \
+             (kcmNodeMonitorGraceDuration, the kubelets' nodeLeaseDurationSeconds)",
             seen.unknown
-        ),
-        Verdict::Undetermined(Doubt::LeaseTooSlow) => format!(
-            "{} of {all} node leases are renewed too slowly for the grace: three renewals must fit \
-             into it, so lengthen kcmNodeMonitorGraceDuration or shorten the kubelets' \
-             nodeLeaseDurationSeconds",
-            seen.too_slow
         ),
         Verdict::Undetermined(Doubt::NoCandidates) if seen.protected => format!(
             "no node lease counts, which does not show that the outage is over: {} nodes are meant to be \
@@ -199,7 +178,7 @@ fn dependents(report: &ClusterReport) -> Option<String> {
 fn awaits(returning: Returning) -> String {
     let Returning { back, all } = returning;
     format!(
-        "; {back} of the {all} nodes that were silent are ready again, and what has awaitNodes waits for them"
+        "; {back} of the {all} nodes that count are ready, and what has awaitNodes waits for them"
     )
 }
 

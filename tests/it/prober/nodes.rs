@@ -1,4 +1,4 @@
-//! What waits for the nodes that were silent before it is given back.
+//! What waits for the nodes before it is given back.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ async fn what_waits_for_nodes_is_given_back_when_they_are_ready() {
     world.health_where("a", "it says so", waits).await;
     let three = |status: &Value| {
         let message = status["message"].as_str().unwrap();
-        message.contains("3 of the 4 nodes that were silent are ready again")
+        message.contains("3 of the 4 nodes that count are ready")
     };
     world.health_where("a", "it says how many", three).await;
     world.clock.pass(Duration::from_secs(30)).await;
@@ -111,7 +111,7 @@ async fn ends(unreadable: bool) {
     world.protection("a", "None").await;
     let status = world.health("a");
     let message = status["lastAction"]["message"].as_str().unwrap();
-    let expected = "not all nodes that were silent are ready: mcm";
+    let expected = "not all nodes that count are ready: mcm";
     assert!(message.contains(expected), "{message}");
 }
 
@@ -119,7 +119,7 @@ fn is_unready(event: &Call) -> bool {
     event.body["reason"] == "NodesNotReady"
 }
 
-/// Whoever comes in the midst of it does not know which nodes were silent, and waits for all.
+/// Whoever comes in the midst of it waits as well.
 #[tokio::test]
 async fn a_new_leader_waits_for_all_nodes() {
     let mut world = protected().await;

@@ -9,6 +9,11 @@ use crate::cluster::LeaseRules;
 const EXPIRY_FRACTION: f64 = 0.75;
 /// However short the grace, a kubelet that misses fewer renewals than this is not silent.
 const RENEWALS_MISSED: u32 = 3;
+/// Judgement: leases whose last renewals lie further apart than this, or than [`GRACES`], did not fall silent
+/// together. An outage may take this long to spread from zone to zone.
+const TOGETHER: Duration = Duration::from_secs(15 * 60);
+/// In graces: kube-controller-manager marks what fell silent within them at about one time.
+const GRACES: u32 = 3;
 
 impl LeaseRules {
     /// The age at which a lease that is renewed every `period` counts as expired; `None` if that is
@@ -28,6 +33,11 @@ impl LeaseRules {
         let left = self.grace.saturating_sub(expiry.unwrap_or_default());
         // People read it.
         Duration::from_millis(u64::try_from((left / 3).as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// For how long leases may fall silent one after the other and still be one outage.
+    pub(super) fn spread(&self) -> Duration {
+        TOGETHER.max(self.grace * GRACES)
     }
 
     /// Whether so many expired leases of `all` are an outage.

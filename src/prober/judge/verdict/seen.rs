@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use super::{
-    LeaseRules,
-    onset::{self, Renewal},
-};
+use super::LeaseRules;
 use crate::{
     prober::{leases::Beat, nodes::Exclusion},
     util::mono_time::MonoTime,
@@ -65,55 +62,17 @@ impl<'a> Seen<'a> {
         fresh && why.is_evidence_if_fresh() && !protected
     }
 
+    /// Since when it has been silent, at the latest, if it counts and certainly is.
+    pub(super) fn silent_since(&self) -> Option<MonoTime> {
+        let counts = self.excluded.is_none() && self.pulse == Pulse::Expired;
+        Some(self.beat.renewed().filter(|_| counts)?.latest)
+    }
+
     /// Whether it has been silent since before that moment.
     pub(super) fn silent_before(&self, moment: Option<MonoTime>) -> bool {
-        self.pulse == Pulse::Expired
-            && self
-                .beat
-                .renewed()
-                .zip(moment)
-                .is_some_and(|(window, moment)| window.latest < moment)
+        let since = self.silent_since().zip(moment);
+        since.is_some_and(|(since, moment)| since < moment)
     }
-}
-
-/// Returns the moment before which silent leases are not part of an outage, and whether enough of the later
-/// ones certainly fell silent together. Called only if some have been silent for longer than one outage
-/// takes to spread.
-pub(super) fn cut<'a>(
-    leases: impl Iterator<Item = Seen<'a>>,
-    thresholds: &LeaseRules,
-    protected: bool,
-    at: MonoTime,
-) -> (Option<MonoTime>, bool) {
-    let (mut renewals, mut unknown, mut evidence) = (vec![], 0, 0);
-    for seen in leases {
-        if seen.excluded.is_some() {
-            evidence += usize::from(seen.is_evidence(protected));
-        } else if let (Some(window), Some(_)) = (seen.beat.renewed(), seen.expiry) {
-            renewals.push(Renewal {
-                at: window.latest,
-                expired: seen.pulse == Pulse::Expired,
-            });
-        } else {
-            unknown += 1;
-        }
-    }
-    renewals.sort_unstable();
-    let earliest = |of, certain| onset::earliest(&renewals, unknown, evidence, of, certain);
-    if protected {
-        // What keeps it protected fell silent in the outage, unless shown otherwise.
-        let lasts = LeaseRules {
-            fraction: thresholds.recovery,
-            ..*thresholds
-        };
-        return (earliest(&lasts, true), true);
-    }
-    if let Some(begun) = earliest(thresholds, true) {
-        return (Some(begun), true);
-    }
-    // Leases that fall silent next do so apart from those that are silent for longer.
-    let long_ago = at - onset::spread(thresholds);
-    (Some(earliest(thresholds, false).unwrap_or(long_ago)), false)
 }
 
 fn pulse(beat: &Beat, expiry: Option<Duration>, at: MonoTime) -> Pulse {

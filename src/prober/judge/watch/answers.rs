@@ -49,6 +49,6 @@ pub struct Conclusion {
     pub decides: bool,
     /// Start of the outage that was seen and is not over: its first lease's last renewal.
     pub onset: Option<MonoTime>,
-    /// The nodes that were silent in it.
+    /// The nodes that its restore waits for.
     pub returning: Returning,
 }

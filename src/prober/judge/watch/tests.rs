@@ -202,16 +202,6 @@ fn new_rules_plan_the_next_read() {
     assert!(due(rules(40), rules(40)) < 130.0 && due(rules(600), rules(600)) > 300.0);
 }
 
-#[test]
-fn silence_is_acted_on_when_it_is_certain() {
-    let mut shoot = Shoot::new(RULES);
-    let (when, conclusion) = shoot.probe_until(Verdict::Outage, 105.0, 100);
-    assert!(conclusion.decides);
-    // Renewed before 102 s, as far as stamp and Date tell.
-    assert!((130.0..=132.1).contains(&when), "{when}");
-    assert_eq!(shoot.facts_read, 1, "for the proof");
-}
-
 /// Nodes that are taken down on purpose, after Nodes and Machines were read, are no outage.
 #[test]
 fn what_is_acted_on_is_known_since_the_proof_began() {
@@ -380,36 +370,6 @@ fn leases_of_a_restored_etcd_have_nodes_read_again_and_end_no_outage() {
     shoot.learn(when + 2.0);
     assert!(shoot.watch.facts.are_only_doubted(), "as it is protected");
     assert_ne!(shoot.watch.conclude().unwrap().verdict, Verdict::Healthy);
-}
-
-/// Lists of Nodes may take long, and leases may come all the while.
-#[test]
-fn leases_that_come_keep_no_outage_from_being_proven() {
-    let mut shoot = Shoot::new(RULES);
-    shoot.probe(105.0, 100);
-    let mut now = shoot.due(105.0);
-    let mut joined = ["d", "e", "f", "g", "h", "i"].into_iter().cycle();
-    let mut learnt = false;
-    loop {
-        // One comes, and the one that came before it goes.
-        shoot.names.truncate(3);
-        shoot.names.extend(joined.next());
-        let suspect = shoot.watch.suspect();
-        if shoot.list(now, 100) == Taken::NeedsFacts {
-            assert!(
-                !suspect || !learnt,
-                "no lease that comes has them read for a verdict"
-            );
-            shoot.learn(now);
-            learnt = true;
-        }
-        if shoot.watch.conclude().unwrap().verdict == Verdict::Outage {
-            break;
-        }
-        now = shoot.due(now);
-    }
-    assert!((130.0..=132.1).contains(&now), "{now}");
-    assert!(shoot.watch.facts.are_wanted(), "when there is time");
 }
 
 fn machine(node: &str) -> Machine {
@@ -612,28 +572,6 @@ fn names_of_leases_force_few_reads_of_nodes(#[case] protected: bool, #[case] exp
     assert_eq!(shoot.facts_read, expected);
 }
 
-/// A node that registers again and again under its name tells nothing about the others.
-#[test]
-fn a_lease_that_is_created_anew_costs_no_proof_of_the_others() {
-    let mut shoot = Shoot::new(RULES);
-    shoot.names.push("d");
-    shoot.probe(105.0, 100);
-    let mut now = shoot.due(105.0);
-    while now < 200.0 {
-        shoot.recreated += 1;
-        let anew = (now as i64).max(100);
-        if shoot.list_each(now, &[anew, 100, 100, 100]) == Taken::NeedsFacts {
-            shoot.learn(now);
-        }
-        if shoot.watch.conclude().unwrap().verdict == Verdict::Outage {
-            break;
-        }
-        now = shoot.due(now);
-    }
-    assert!((130.0..=132.1).contains(&now), "{now}");
-    assert!(shoot.facts_read <= 2, "{}", shoot.facts_read);
-}
-
 /// Its Node may be another: until that is known it is no candidate, and if it is fresh it is evidence.
 #[test]
 fn the_node_of_a_lease_that_is_created_anew_is_read_when_there_is_time() {
@@ -653,26 +591,6 @@ fn the_node_of_a_lease_that_is_created_anew_is_read_when_there_is_time() {
     shoot.learn(111.0);
     assert!(!shoot.watch.facts.are_wanted());
     assert_eq!(shoot.probe(120.0, 119).assessment.candidates, 3);
-}
-
-#[test]
-fn a_stale_cache_is_read_again() {
-    let mut shoot = Shoot::new(RULES);
-    shoot.probe(100.0, 99);
-    shoot.revision -= 10;
-    assert_eq!(shoot.list(110.0, 98), Taken::ReadAgain);
-}
-
-#[test]
-fn a_restored_etcd_has_the_proof_start_anew() {
-    let mut shoot = Shoot::new(RULES);
-    let (first, _) = shoot.probe_until(Verdict::Outage, 105.0, 100);
-    shoot.revision -= 100;
-    let next = shoot.probe(first + 3.0, 100);
-    assert!(matches!(
-        next.verdict,
-        Verdict::Undetermined(Doubt::Unproven(_))
-    ));
 }
 
 /// What was silent when a protection was ended counts neither way until it renews; what falls silent later does.
@@ -758,15 +676,15 @@ fn an_outage_is_not_forgotten_by_a_verdict_of_before_its_protection() {
     }
 }
 
-/// Which nodes are back, by their leases and by what was read of them since the restore was allowed.
+/// By their leases and by what was read of them since the restore was allowed.
 #[test]
-fn nodes_that_were_silent_are_back_when_they_are_fresh_and_ready() {
+fn nodes_that_count_are_back_when_they_are_fresh_and_ready() {
     let mut shoot = Shoot::new(RULES);
     shoot.names = vec!["a", "b", "c", "d"];
     let returning = |seen: &Conclusion| (seen.returning.back, seen.returning.all);
     // One is well, and three fall silent.
     let (when, outage) = shoot.probe_each_until(Verdict::Outage, 105.0, &[100, 100, 100, 125]);
-    assert_eq!(returning(&outage), (0, 3));
+    assert_eq!(returning(&outage), (0, 0), "nothing is protected");
     shoot.watch.set_protected(true);
     // Two are back.
     let fresh = |now: f64| now as i64;
@@ -775,44 +693,26 @@ fn nodes_that_were_silent_are_back_when_they_are_fresh_and_ready() {
     assert_eq!(seen.verdict, Verdict::Healthy);
     assert_eq!(
         returning(&seen),
-        (0, 3),
+        (0, 4),
         "nothing was read of the nodes since"
     );
     shoot.watch.set_awaits(Some(at(when + 10.0)));
     shoot.learn_ready(&["a", "d"], when + 12.0);
     let seen = shoot.probe_each(when + 20.0, &some(when + 20.0));
-    assert_eq!(returning(&seen), (1, 3));
+    assert_eq!(returning(&seen), (2, 4));
     shoot.learn_ready(&["a", "b", "c", "d"], when + 22.0);
     let seen = shoot.probe_each(when + 30.0, &some(when + 30.0));
     assert_eq!(
         returning(&seen),
-        (2, 3),
+        (3, 4),
         "what is silent is not back, whatever its Node says"
     );
     // It is gone.
     shoot.nodes_gone = vec!["c"];
     shoot.learn_ready(&["a", "b", "d"], when + 32.0);
     let seen = shoot.probe_each(when + 40.0, &some(when + 40.0));
-    assert_eq!(returning(&seen), (2, 2));
+    assert_eq!(returning(&seen), (3, 3));
     assert!(seen.returning.is_complete());
-
-    // A watch that begins later does not know which were silent.
-    let mut heir = Shoot::new(RULES);
-    heir.names.clone_from(&shoot.names);
-    heir.revision = 20_000;
-    heir.watch.recall(None);
-    heir.watch.set_protected(true);
-    heir.watch.set_awaits(Some(at(when + 40.0)));
-    let all = |now: f64| [fresh(now); 4];
-    heir.probe_each(when + 45.0, &all(when + 45.0));
-    heir.learn_ready(&["a", "b", "c"], when + 47.0);
-    let seen = heir.probe_each(when + 55.0, &all(when + 55.0));
-    assert_eq!(returning(&seen), (3, 4));
-
-    // When it is over it is forgotten.
-    shoot.watch.set_protected(false);
-    let seen = shoot.probe_each(when + 50.0, &all(when + 50.0));
-    assert_eq!(returning(&seen), (0, 0));
 }
 
 /// Nodes that died before an outage neither begin nor prolong it, and another leader knows of them.
@@ -821,12 +721,11 @@ fn what_was_silent_before_an_outage_does_not_prolong_it() {
     const HOUR: i64 = 3_600;
     let mut shoot = Shoot::new(RULES);
     shoot.names = vec!["a", "b", "c", "d", "e", "f"];
-    // Three have been dead for an hour, and three are well.
+    // Three have been dead for an hour, which count until others fall silent, and three are well.
     let start = HOUR as f64;
     let dead = |now: i64| [100, 100, 100, now, now, now];
     let (_, conclusion) = shoot.probe_each_until(Verdict::Healthy, start + 5.0, &dead(HOUR));
-    let long = conclusion.assessment.excluded.get(&Exclusion::LongSilent);
-    assert_eq!((conclusion.assessment.candidates, long), (3, Some(&3)));
+    assert_eq!(conclusion.assessment.candidates, 6);
     // Then these fall silent as well, and one of them comes back.
     let (when, outage) = shoot.probe_each_until(Verdict::Outage, start + 15.0, &dead(HOUR));
     let onset = outage.onset.unwrap();

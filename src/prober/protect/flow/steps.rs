@@ -20,7 +20,7 @@ pub(super) struct Steps {
     purpose: Purpose,
     /// Delay before anything is scaled. Until then the dependent is only read.
     delay: Option<Duration>,
-    /// Until when it waits for the nodes that were silent.
+    /// Until when it waits for the nodes.
     nodes_by: Option<Instant>,
     nodes_back: bool,
     /// The wait for nodes ended, and not all are ready.

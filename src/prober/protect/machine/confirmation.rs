@@ -153,7 +153,6 @@ impl ClusterMachine {
         let proven_at = |complete: MonoTime| Some(seen.expires_at?.max(complete));
         let proven_at = match conclusion.verdict {
             Verdict::Undetermined(Doubt::Unproven(until)) => proven_at(until),
-            Verdict::Undetermined(Doubt::UnknownLeases) if seen.scattered => None,
             Verdict::Undetermined(Doubt::FactsOutdated | Doubt::UnknownLeases)
             | Verdict::Outage => proven_at(seen.at),
             Verdict::Undetermined(_) | Verdict::Healthy => None,

@@ -31,7 +31,7 @@ pub(super) struct Told {
     pub(super) protection: Protection,
     /// Start of the outage that the leases show, or showed; a new reader of the leases begins with it.
     pub(super) silent_since: Option<Timestamp>,
-    /// The nodes that were silent, as of the last verdict that allows a restore.
+    /// The nodes that are waited for, as of the last verdict that allows a restore.
     pub(super) returning: Returning,
 }
 

@@ -107,7 +107,7 @@ pub(in crate::prober::report) fn event(
         What::Unready(after) => (
             &NODES_NOT_READY,
             format!(
-                "scaled up{by}, although not all nodes that were silent in the outage are ready again after \
+                "scaled up{by}, although not all nodes that count are ready after \
                  {after:?} (awaitNodes)"
             ),
         ),
@@ -185,7 +185,7 @@ mod tests {
     )]
     #[case::unready(
         What::Unready(Duration::from_secs(120)), None, "0 of 3 are expired", &NODES_NOT_READY,
-        "scaled up for policy shoots, although not all nodes that were silent in the outage are ready again \
+        "scaled up for policy shoots, although not all nodes that count are ready \
          after 120s (awaitNodes)"
     )]
     #[case::released(

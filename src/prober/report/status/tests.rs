@@ -131,7 +131,6 @@ fn findings() {
         judged_as(doubt(Doubt::Recovering), 5, 2),
         judged_as(doubt(Doubt::TooFewSilent), 1, 1),
         judged_as(doubt(Doubt::UnknownLeases), 5, 2),
-        judged_as(doubt(Doubt::LeaseTooSlow), 5, 0),
         judged_as(doubt(Doubt::NoCandidates), 0, 0),
         seen(doubt(Doubt::NoCandidates), |seen| {
             (seen.candidates, seen.expired, seen.protected) = (0, 0, true);
@@ -206,10 +205,8 @@ fn findings() {
         Ready True Recovering, Protecting False NotProtected, Degraded False AsExpected
     TooFewSilent: 1 of 1 node leases that count are expired, but fewer than 0 silent nodes are no evidence of a network (the policy's minimumSilentNodes)
         Ready False TooFewSilent, Protecting False NotProtected, Degraded True TooFewSilent
-    LeasesUnknown: 2 of 5 node leases that count are expired, and of 0 it cannot be said: they lack a renewTime, or when it was written is not known yet
+    LeasesUnknown: 2 of 5 node leases that count are expired, and of 0 it cannot be said: they lack a renewTime, when it was written is not known yet, or they are renewed too slowly for the grace, into which three renewals must fit (kcmNodeMonitorGraceDuration, the kubelets' nodeLeaseDurationSeconds)
         Ready False LeasesUnknown, Protecting False NotProtected, Degraded True LeasesUnknown
-    LeaseTooSlow: 0 of 5 node leases are renewed too slowly for the grace: three renewals must fit into it, so lengthen kcmNodeMonitorGraceDuration or shorten the kubelets' nodeLeaseDurationSeconds
-        Ready False LeaseTooSlow, Protecting False NotProtected, Degraded True LeaseTooSlow
     NoCandidates: no node lease counts although there are nodes, so an outage could not be seen: see whether their Machines carry the label node, and which conditions the nodes have; Nodes and Machines are read again
         Ready False NoCandidates, Protecting False NotProtected, Degraded True NoCandidates
     NoCandidates: no node lease counts, which does not show that the outage is over: 3 nodes are meant to be alive, and once there is none it is over
