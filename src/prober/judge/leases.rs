@@ -235,12 +235,6 @@ impl Leases {
         }
     }
 
-    /// Lower bound of the last renewal of any lease, if there is one.
-    pub fn last_renewal(&self) -> Option<MonoTime> {
-        let renewed = self.iter().filter_map(Beat::renewed);
-        renewed.filter_map(|window| window.earliest).max()
-    }
-
     /// Moves the server's clock on; false if its `Date` strayed, so that its stamps say nothing.
     fn set_clock(&mut self, date: i64, snapshot: &LeaseSnapshot<'_>) -> bool {
         match &mut self.clock {

@@ -16,55 +16,29 @@ const PERIODS: f64 = 1.5;
 /// An idle kube-apiserver still writes its own identity lease every 10 s.
 const IDLE_WRITES: Duration = Duration::from_secs(15);
 
-/// A consistent read this soon after a cached one counts the write that the cached one noticed.
-const AT_ONCE: Duration = Duration::from_secs(1);
-
 /// The run of consistent reads that a verdict may rest on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Proof {
     run: Option<Run>,
-    /// What is known of writes; kept when a run breaks.
-    revision: Option<Revision>,
-    /// A read has failed since the last that succeeded.
-    interrupted: bool,
-    /// The start of the last read, if it came from a cache and noticed a write.
-    noticed: Option<MonoTime>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Run {
     /// The start of the first read.
     began: MonoTime,
-    /// The start of the first read that counts: not before the first sign of writes.
-    since: MonoTime,
+    /// The start of the last one, and the list's resourceVersion, which rises with any write to the API server.
     last: MonoTime,
-    /// The server is known to have accepted writes by then: before, renewals could not have
-    /// arrived.
-    writable: bool,
+    revision: u64,
+    writes: Option<Writes>,
 }
 
-/// The highest list resourceVersion: it rises with any write to the API server.
+/// The writes that were seen between two reads of a run. Before the first of them renewals could not have arrived.
 #[derive(Clone, Copy, Debug)]
-struct Revision {
-    number: u64,
-    /// A lower bound of the time of the write: a list from then showed less. The first revision
-    /// counts as written when it was seen, since no run began before.
-    after: Option<MonoTime>,
-    /// A time at which it was still the highest.
-    as_of: Option<MonoTime>,
-    /// Start of the last read that showed it.
-    last_seen: MonoTime,
-}
-
-/// The writes that a read shows since the one before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Writes {
-    /// No write, or nothing to compare with.
-    Unseen,
-    /// A write.
-    Noticed,
-    /// A write after a time in which there may have been none.
-    Resumed,
+struct Writes {
+    /// The start of the read that showed the first of them, since when none has been missing for too long.
+    since: MonoTime,
+    /// A lower bound of the time of the last one: a read that was started then showed less.
+    last: MonoTime,
 }
 
 /// Whether silence may be acted on.
@@ -89,61 +63,50 @@ impl Proof {
         Self::length(period).max(IDLE_WRITES)
     }
 
-    /// A read of the leases that was started then has succeeded, with this list resourceVersion. A list that
-    /// is not consistent came from a cache of unknown age: it is no older than the last renewal that it shows,
-    /// if a lower bound of that is known.
-    pub(crate) fn succeeded(
+    /// A read of the leases that was started then has succeeded, with this list resourceVersion. One that is not
+    /// consistent came from a cache of unknown age, and proves nothing.
+    pub(crate) fn read(
         &mut self,
         started: MonoTime,
         consistent: bool,
-        renewed: Option<MonoTime>,
-        number: u64,
+        revision: u64,
         period: Duration,
     ) {
-        let as_of = match consistent {
-            true => Some(started),
-            false => renewed.map(|renewed| renewed.min(started)),
-        };
-        let writes = self.note_revision(started, as_of, number, period);
-        let interrupted = std::mem::take(&mut self.interrupted);
-        let noticed = writes == Writes::Noticed && !interrupted;
-        let before = std::mem::replace(
-            &mut self.noticed,
-            (noticed && !consistent).then_some(started),
-        );
-        let just_before = before.is_some_and(|at| started.since(at) <= AT_ONCE) && !interrupted;
-        let anew = Run {
-            began: started,
-            since: started,
-            last: started,
-            writable: noticed || just_before,
-        };
-        self.run = match self.run {
-            _ if !consistent => None,
-            // Reads are due every third of a period; a whole one without any is a gap, whether the
-            // server or this process was away.
-            Some(run) if started.since(run.last) > period => Some(anew),
-            Some(run)
-                if writes == Writes::Resumed || (writes == Writes::Noticed && !run.writable) =>
-            {
-                Some(Run {
-                    began: run.began,
-                    writable: true,
-                    ..anew
-                })
-            }
-            Some(run) => Some(Run {
+        // Reads are due every third of a period; a whole one without any is a gap, whether the
+        // server or this process was away.
+        let before = self.run.filter(|run| started.since(run.last) <= period);
+        let Some(before) = before.filter(|_| consistent) else {
+            self.run = consistent.then_some(Run {
+                began: started,
                 last: started,
-                ..run
-            }),
-            None => Some(anew),
+                revision,
+                writes: None,
+            });
+            return;
         };
+        // The write may be from any time since the read before.
+        let pause = Self::write_window(period) + period / READS_PER_PERIOD;
+        let kept = before
+            .writes
+            .filter(|writes| before.last.since(writes.last) <= pause);
+        let writes = match revision > before.revision {
+            true => Some(Writes {
+                since: kept.map_or(started, |writes| writes.since),
+                last: before.last,
+            }),
+            false => before.writes,
+        };
+        self.run = Some(Run {
+            last: started,
+            revision: revision.max(before.revision),
+            writes,
+            ..before
+        });
     }
 
     /// A read failed.
-    pub(crate) fn interrupted(&mut self) {
+    pub(crate) fn failed(&mut self) {
         self.run = None;
-        self.interrupted = true;
     }
 
     /// When the run of reads that is under way began, whether or not it counts since then.
@@ -154,71 +117,29 @@ impl Proof {
     /// Since when the run of reads that is under way counts, if no read fails: not before its first
     /// sign of writes.
     pub(crate) fn counts_since(&self) -> Option<MonoTime> {
-        self.run.map(|run| run.since)
+        let run = self.run?;
+        Some(run.writes.map_or(run.began, |writes| writes.since))
     }
 
     /// Whether a run of reads is under way in which no write has been noticed yet.
     pub(crate) fn awaits_write(&self) -> bool {
-        self.run.is_some_and(|run| !run.writable)
+        self.run.is_some_and(|run| run.writes.is_none())
     }
 
     /// When silence will have been watched for long enough, if a run of reads is under way.
     pub(crate) fn complete_at(&self, period: Duration) -> Option<MonoTime> {
-        let run = self.run.filter(|run| run.writable)?;
-        Some(run.since + Self::length(period))
+        Some(self.run?.writes?.since + Self::length(period))
     }
 
     /// Whether silence that a read started `at` still showed may be acted on.
     pub(crate) fn standing(&self, at: MonoTime, period: Duration) -> Standing {
-        let complete = self.complete_at(period);
-        let wrote = match self.run {
-            Some(run) if !run.writable => Some(run.since),
-            _ => self.revision.and_then(|revision| revision.after),
-        };
-        let wrote_lately = wrote.is_some_and(|wrote| at.since(wrote) <= Self::write_window(period));
-        match complete {
+        let wrote = |run: Run| run.writes.map_or(run.began, |writes| writes.last);
+        let is_idle = |run| at.since(wrote(run)) > Self::write_window(period);
+        match self.complete_at(period) {
             Some(complete) if complete > at => Standing::Pending(complete),
-            Some(_) if wrote_lately => Standing::Proven,
-            None if wrote_lately || self.run.is_none() => {
-                Standing::Pending(at + Self::length(period))
-            }
-            _ => Standing::NoWrites,
-        }
-    }
-
-    fn note_revision(
-        &mut self,
-        started: MonoTime,
-        as_of: Option<MonoTime>,
-        number: u64,
-        period: Duration,
-    ) -> Writes {
-        let before = self.revision;
-        if let Some(known) = &mut self.revision
-            && number <= known.number
-        {
-            known.last_seen = started;
-            known.as_of = known.as_of.max(as_of);
-            return Writes::Unseen;
-        }
-        self.revision = Some(Revision {
-            number,
-            after: before.map_or(Some(started), |before| before.as_of),
-            as_of,
-            last_seen: started,
-        });
-        let Some(before) = before else {
-            return Writes::Unseen;
-        };
-        // Reads may have been an interval apart: the write may be from any time of it.
-        let pause = Self::write_window(period) + period / READS_PER_PERIOD;
-        let short = |since: Option<MonoTime>, until: MonoTime| {
-            since.is_some_and(|since| until.since(since) <= pause)
-        };
-        if short(before.after, before.last_seen) && short(before.as_of, started) {
-            Writes::Noticed
-        } else {
-            Writes::Resumed
+            _ if self.run.is_some_and(is_idle) => Standing::NoWrites,
+            Some(_) => Standing::Proven,
+            None => Standing::Pending(at + Self::length(period)),
         }
     }
 }
@@ -240,27 +161,20 @@ mod tests {
     enum Event {
         /// A consistent read at that second shows that revision.
         Read(i64, u64),
-        /// So does a cached list, with a renewal of that very second.
+        /// So does a cached list.
         Cached(i64, u64),
-        /// And one that was last renewed at the second named last, if at any that is known.
-        Behind(i64, u64, Option<i64>),
         Failed,
     }
-    use Event::{Behind, Cached, Failed, Read};
+    use Event::{Cached, Failed, Read};
 
     fn proof(events: &[Event]) -> Proof {
         let mut proof = Proof::default();
         for event in events {
-            let (second, consistent, renewed, number) = match *event {
-                Read(second, number) => (second, true, None, number),
-                Cached(second, number) => (second, false, Some(second), number),
-                Behind(second, number, renewed) => (second, false, renewed, number),
-                Failed => {
-                    proof.interrupted();
-                    continue;
-                }
-            };
-            proof.succeeded(at(second), consistent, renewed.map(at), number, PERIOD);
+            match *event {
+                Read(second, number) => proof.read(at(second), true, number, PERIOD),
+                Cached(second, number) => proof.read(at(second), false, number, PERIOD),
+                Failed => proof.failed(),
+            }
         }
         proof
     }
@@ -286,25 +200,13 @@ mod tests {
     #[case::begins_with_the_first_write(busy(0, 15), 15, pending(18))]
     #[case::complete(busy(0, 18), 18, None)]
     #[case::a_period_is_no_gap([Read(0, 1), Read(3, 2), Read(13, 3), Read(23, 4)], 23, None)]
-    #[case::gap([Read(0, 1), Read(3, 2), Read(6, 3), Read(17, 4), Read(20, 5)], 20, pending(32))]
+    #[case::gap([Read(0, 1), Read(3, 2), Read(6, 3), Read(17, 4), Read(20, 5)], 20, pending(35))]
     #[case::failure_waits_for_a_write(busy(0, 18).chain([Failed, Read(20, 2_000)]), 20, pending(35))]
     #[case::failure(busy(0, 18).chain([Failed, Read(20, 2_000), Read(23, 2_001)]), 23, pending(38))]
     #[case::failed_last(busy(0, 18).chain([Failed]), 20, pending(35))]
     #[case::cached_list(busy(0, 18).chain([Cached(20, 2_000)]), 20, pending(35))]
-    #[case::after_a_cached_list([Cached(0, 1), Read(3, 2), Read(6, 3)], 6, pending(18))]
-    #[case::noticed_by_a_cached_list_just_before([Cached(0, 1), Cached(9, 2), Read(10, 2), Read(13, 3)], 13, pending(25))]
-    #[case::noticed_by_a_cached_list_long_before([Cached(0, 1), Cached(9, 2), Read(11, 2), Read(14, 3)], 14, pending(29))]
-    #[case::noticed_by_the_one_before_that([Cached(0, 1), Cached(8, 2), Cached(9, 2), Read(10, 2), Read(13, 3)], 13, pending(28))]
-    #[case::noticed_before_a_failure([Cached(0, 1), Cached(9, 2), Failed, Read(10, 2), Read(13, 3)], 13, pending(28))]
-    #[case::noticed_after_a_failure([Cached(0, 1), Failed, Cached(9, 2), Read(10, 2), Read(13, 3)], 13, pending(28))]
-    #[case::resumed_by_a_cached_list([Cached(0, 1), Cached(20, 1), Cached(29, 2), Read(30, 2), Read(33, 3)], 33, pending(48))]
-    #[case::written_long_before_a_cached_list([Cached(-1, 1), Cached(10, 2), Read(10, 2)].into_iter().chain(idle(13, 22, 2)).chain([Read(26, 3)]), 26, pending(41))]
-    #[case::written_long_before_the_first_read([Cached(-1, 1)].into_iter().chain(idle(10, 22, 2)).chain([Read(26, 3)]), 26, pending(41))]
-    #[case::behind_by_little([Behind(8, 1, Some(-4)), Cached(10, 2), Read(10, 2), Read(13, 2), Read(16, 3)], 16, pending(25))]
-    #[case::behind_by_much([Behind(8, 1, Some(-6)), Cached(10, 2), Read(10, 2), Read(13, 2), Read(16, 3)], 16, pending(31))]
-    #[case::behind_by_too_much([Behind(8, 1, Some(-9)), Cached(10, 2), Read(10, 2), Read(11, 2), Read(12, 3)], 12, pending(27))]
-    #[case::behind_by_no_one_knows_how_much([Behind(8, 1, None), Cached(10, 2), Read(10, 2), Read(11, 3)], 11, pending(26))]
-    #[case::noticed_after_a_long_interval([Cached(0, 1), Cached(30, 2), Read(30, 2), Read(31, 3)], 31, pending(46))]
+    #[case::after_a_cached_list([Cached(0, 1), Read(3, 2), Read(6, 3)], 6, pending(21))]
+    #[case::noticed_between_a_cached_and_a_consistent_read([Cached(30, 1), Read(30, 2), Read(31, 2), Read(32, 3)], 32, pending(47))]
     #[case::first_sign_may_still_come(idle(0, 15, 1), 15, pending(30))]
     #[case::an_older_revision_is_no_write([Read(0, 5), Read(3, 4), Read(6, 5)], 6, pending(21))]
     #[case::a_short_pause_of_writes(busy(0, 3).chain(idle(6, 18, 1_003)).chain([Read(21, 1_004)]), 21, None)]

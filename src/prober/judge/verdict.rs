@@ -18,12 +18,10 @@ use crate::{
     util::mono_time::MonoTime,
 };
 
-/// Suspicion begins before the expiry, by the length of the proof and the second to which a stamp
-/// is rounded, ...
-const SUSPICION_MARGIN: Duration = Duration::from_secs(1);
-/// ... and by the time for a sign of writes, if the last one is too old: client-go's leader
-/// election, in kube-controller-manager and kube-scheduler, writes its Lease every 2 s.
-const SIGN_OF_WRITES: Duration = Duration::from_secs(2);
+/// Suspicion begins before the expiry by the length of the proof and by this: the second to which a stamp is
+/// rounded, and the time for a sign of writes. client-go's leader election, in kube-controller-manager and
+/// kube-scheduler, writes its Lease every 2 s.
+const SUSPICION_MARGIN: Duration = Duration::from_secs(3);
 /// Judgement: a kubelet that renews within this many periods is merely late, not suspect.
 const SUSPICION_PERIODS: f64 = 1.3;
 
@@ -340,12 +338,7 @@ impl Assessment {
 /// For how long a lease must have been silent to be suspect.
 fn suspicion(expiry: Duration, period: Duration) -> Duration {
     let latest = expiry.saturating_sub(Proof::length(period) + SUSPICION_MARGIN);
-    // The last renewals are the last writes that a cache is sure to have shown.
-    let unwritten = latest.min(Proof::write_window(period));
-    latest
-        .saturating_sub(SIGN_OF_WRITES)
-        .max(unwritten)
-        .max(period.mul_f64(SUSPICION_PERIODS))
+    latest.max(period.mul_f64(SUSPICION_PERIODS))
 }
 
 /// The moment at which `count` of the items have reached theirs.

@@ -200,7 +200,7 @@ impl Watch {
     }
 
     fn end_badly(&mut self, started: MonoTime, finished: MonoTime, outcome: ReadOutcome) {
-        self.proof.interrupted();
+        self.proof.failed();
         self.last = Some(LastRead {
             started,
             finished,
@@ -240,10 +240,9 @@ impl Watch {
         });
         let seen = self.assess(snapshot.started);
         let silenced = seen.expired > silent_before || (seen.suspect() && !suspect_before);
-        self.proof.succeeded(
+        self.proof.read(
             snapshot.started,
             snapshot.consistent,
-            self.leases.last_renewal(),
             snapshot.resource_version,
             seen.period,
         );

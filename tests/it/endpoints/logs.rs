@@ -126,7 +126,9 @@ fn each_transition_is_one_line_with_its_evidence() {
         assert_eq!(with_reason(&lines, "Healthy").len(), 1, "{lines:?}");
 
         // What fails again and again is told once.
-        world.shoot("a").fail(Read::Cached, Failure::Status(503));
+        for read in [Read::Cached, Read::Consistent] {
+            world.shoot("a").fail(read, Failure::Status(503));
+        }
         world
             .seed
             .fail(Failure::Status(503), (0, usize::MAX), |call| {

@@ -37,20 +37,14 @@ fn seen(suspect_at: Option<f64>, expires_at: Option<f64>) -> Assessment {
 fn proof(complete: f64) -> Proof {
     let mut proof = Proof::default();
     for (number, before) in [(1, 16.5), (2, 13.5), (3, 10.5)] {
-        proof.succeeded(
-            at(complete - before),
-            true,
-            None,
-            number,
-            Duration::from_secs(9),
-        );
+        proof.read(at(complete - before), true, number, Duration::from_secs(9));
     }
     proof
 }
 
 fn unwritten() -> Proof {
     let mut proof = Proof::default();
-    proof.succeeded(at(97.0), true, None, 1, Duration::from_secs(9));
+    proof.read(at(97.0), true, 1, Duration::from_secs(9));
     proof
 }
 
