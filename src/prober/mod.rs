@@ -1,6 +1,6 @@
 //! Protecting clusters: observe their leases, judge, act on their dependents, report.
 //!
-//! - [`judge`]: [`heartbeat`] (when was a lease renewed), [`candidates`] (which leases count), [`verdict`] (what
+//! - [`judge`]: [`leases`] (when was each renewed), [`nodes`] (which of them count), [`verdict`] (what
 //!   they say), [`proof`] (whether silence was watched), [`finding`] (what is told of it), [`schedule`] (when to read next), [`watch`] (these
 //!   together).
 //! - [`protect`]: [`treatment`] (what is done about a cluster by its objects), [`machine`] (all that is decided
