@@ -48,6 +48,7 @@ async fn e2e_a_seed_without_machines_is_protected_all_the_same(env: Env) -> Resu
 
 /// A finalizer keeps it, and nothing runs that would take that away, or change a phase.
 async fn e2e_what_somebody_deletes_is_not_protected_any_more(env: Env) -> Result<()> {
+    env.operator().await?;
     let shoot = shoot(&env, "deleted", 3).await?;
     watch(&shoot).await?;
     let seed = shoot.control_plane.seed().kubectl();
