@@ -14,7 +14,7 @@ use k8s_openapi::{
 };
 use kube::Resource;
 use serde::{Deserialize, de::IgnoredAny};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::api::LabelSource;
 
@@ -160,50 +160,61 @@ struct Received {
     spec: Option<ReceivedSpec>,
 }
 
-/// The Shoot is taken as it comes, however deep: an error must surface after the object has been
-/// consumed, or it would fail the list around it.
+/// The Shoot is taken as it comes, however deep, and read by itself: an error in it must not fail the list around it.
 #[derive(Default, Deserialize)]
 struct ReceivedSpec {
-    #[serde(default, deserialize_with = "super::shallow::shallow")]
-    shoot: Value,
+    shoot: Option<Box<RawValue>>,
 }
 
 impl From<Received> for Cluster {
     fn from(received: Received) -> Self {
         let shoot = received.spec.unwrap_or_default().shoot;
+        let shoot = shoot.as_deref().map(RawValue::get);
         Self {
             metadata: received.metadata,
-            shoot_labels: labels(&shoot),
-            shoot: read(&shoot),
+            shoot_labels: shoot.map(labels).unwrap_or_default(),
+            shoot: match shoot {
+                Some(shoot) => read(shoot),
+                None => Err(Unreadable::new("spec.shoot is missing")),
+            },
         }
     }
 }
 
-fn labels(shoot: &Value) -> BTreeMap<String, String> {
-    shoot
-        .pointer("/metadata/labels")
-        .and_then(|labels| BTreeMap::deserialize(labels).ok())
-        .unwrap_or_default()
+fn labels(shoot: &str) -> BTreeMap<String, String> {
+    let shoot = serde_json::from_str::<wire::Labelled>(shoot).ok();
+    let labels = shoot.and_then(|it| it.metadata?.labels);
+    labels.unwrap_or_default()
 }
 
-fn read(shoot: &Value) -> Result<Shoot, Unreadable> {
-    if shoot.is_null() {
-        return Err(Unreadable::new("spec.shoot is missing"));
-    }
-    serde_path_to_error::deserialize::<_, wire::Shoot>(shoot)
-        .map(Shoot::from)
-        .map_err(|error| {
-            let path = match error.path().to_string() {
-                path if path == "." => String::new(),
-                path => format!(".{path}"),
-            };
-            Unreadable::new(&format!("spec.shoot{path}: {}", error.inner()))
-        })
+fn read(shoot: &str) -> Result<Shoot, Unreadable> {
+    let mut shoot = serde_json::Deserializer::from_str(shoot);
+    let read = serde_path_to_error::deserialize::<_, wire::Shoot>(&mut shoot);
+    read.map(Shoot::from).map_err(|error| {
+        let path = match error.path().to_string() {
+            path if path == "." => String::new(),
+            path => format!(".{path}"),
+        };
+        let why = error.inner().to_string();
+        // Where in the text nobody can look up.
+        let why = why.split(" at line ").next().unwrap_or_default();
+        Unreadable::new(&format!("spec.shoot{path}: {why}"))
+    })
 }
 
 /// The Shoot as it is written. Every field may be absent or null; only another type is an error.
 mod wire {
-    use super::{Deserialize, IgnoredAny, Time};
+    use super::{BTreeMap, Deserialize, IgnoredAny, Time};
+
+    #[derive(Deserialize)]
+    pub(super) struct Labelled {
+        pub(super) metadata: Option<Labels>,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct Labels {
+        pub(super) labels: Option<BTreeMap<String, String>>,
+    }
 
     #[derive(Deserialize)]
     pub(super) struct Shoot {

@@ -3,7 +3,6 @@
 mod cluster;
 mod machine;
 mod meta;
-mod shallow;
 
 pub use cluster::{Cluster, ClusterLabels, LastOperation, Shoot, Unreadable, Worker};
 pub use machine::Machine;

@@ -221,5 +221,6 @@ impl Watch {
 }
 
 fn line(what: &str, object: &Value) -> String {
-    format!("{}\n", json!({"type": what, "object": object}))
+    // The type first, as API servers write it.
+    format!("{{\"type\":\"{what}\",\"object\":{object}}}\n")
 }

@@ -1,6 +1,6 @@
 use kube::core::{ObjectList, WatchEvent};
 use rstest::rstest;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -208,21 +208,17 @@ fn depth_hides_no_other_cluster(#[case] field: &str, #[case] is_readable: bool) 
     assert!(list.items[1].shoot.is_ok());
 }
 
+/// API servers write the type first, so that the object is not buffered before it is read.
 #[test]
-fn a_watch_event_decodes_whichever_field_comes_first() {
-    let object = json!({
+fn a_watch_event_is_read_as_it_comes() {
+    let event = r#"{"type":"ADDED","object":{
         "apiVersion": "extensions.gardener.cloud/v1alpha1",
         "kind": "Cluster",
         "metadata": {"name": "a"},
-        "spec": {"shoot": {"status": {"hibernated": "?"}}},
-    });
-    for event in [
-        format!(r#"{{"type":"ADDED","object":{object}}}"#),
-        format!(r#"{{"object":{object},"type":"ADDED"}}"#),
-    ] {
-        let event: WatchEvent<Cluster> = serde_json::from_str(&event).unwrap();
-        assert!(matches!(event, WatchEvent::Added(cluster) if cluster.shoot.is_err()));
-    }
+        "spec": {"shoot": {"status": {"hibernated": "?"}}}
+    }}"#;
+    let event: WatchEvent<Cluster> = serde_json::from_str(event).unwrap();
+    assert!(matches!(event, WatchEvent::Added(cluster) if cluster.shoot.is_err()));
 }
 
 #[test]
