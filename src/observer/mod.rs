@@ -4,9 +4,9 @@
 //! Nothing is scaled for it, and no probe waits for it. Pure, with time as an argument: [`state`]
 //! (the states and what leads from one to another), [`nodes`] (what the Nodes say), [`provider`] (what
 //! serves the metrics), [`observation`] (these together, and what is to be looked at when). At the
-//! ends: [`look`] reads, [`view`] holds what is reported, and `told` makes events of it.
+//! ends: [`looks`] reads, [`view`] holds what is reported, and `told` makes events of it.
 
-pub mod look;
+pub mod looks;
 pub mod nodes;
 pub mod observation;
 pub mod provider;

@@ -26,14 +26,12 @@ const SOON: Duration = Duration::from_secs(10);
 /// That it is not ready holds for so long although it says neither any more: one that is about to fail
 /// may hang first. What is older is no evidence.
 const REFUSAL: Duration = Duration::from_secs(300);
-/// A list of Nodes is over after this: it has waited for its turn, and taken its time.
-const LONGEST: Duration = Duration::from_secs(120);
 /// The pause between two looks at Nodes is shortened by a random share of up to this, so that a
 /// thousand clusters that were seen at once do not stay in step.
 const SPREAD: f64 = 0.1;
 
 /// What is to be looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     /// The Nodes.
     Nodes,
@@ -52,17 +50,6 @@ pub enum Found {
     Ready(Ready),
     /// What came of the provider at this place.
     Provider(usize, Answer),
-}
-
-impl Found {
-    /// What was looked at.
-    pub fn look(&self) -> Look {
-        match self {
-            Self::Nodes(_) => Look::Nodes,
-            Self::Ready(_) => Look::Ready,
-            Self::Provider(place, _) => Look::Provider(*place),
-        }
-    }
 }
 
 /// The silence of the nodes, by the verdicts on their leases.
@@ -290,11 +277,16 @@ impl Observation {
         self.api = None;
     }
 
-    /// What is to be looked at next, and when; nothing while the cluster is not reached.
+    /// When the Nodes are to be read next; `None` while the cluster is not reached.
+    pub fn nodes_due(&self) -> Option<Instant> {
+        self.reached.then_some(self.nodes_due)
+    }
+
+    /// What else is to be looked at next, and when; nothing while the cluster is not reached.
     pub fn next(&self) -> Option<(Instant, Look)> {
         let providers = self.providers.iter().enumerate();
         let providers = providers.map(|(place, it)| (it.due, Look::Provider(place)));
-        [(self.api_due, Look::Ready), (self.nodes_due, Look::Nodes)]
+        [(self.api_due, Look::Ready)]
             .into_iter()
             .chain(providers)
             .filter(|_| self.reached)
@@ -305,7 +297,7 @@ impl Observation {
     /// would have ended by all means.
     pub fn began(&mut self, look: Look, at: Instant) {
         match look {
-            Look::Nodes => self.nodes_due = at + LONGEST,
+            Look::Nodes => {}
             Look::Ready => self.api_due = at + OFTEN,
             Look::Provider(place) => {
                 if let Some(provider) = self.providers.get_mut(place) {

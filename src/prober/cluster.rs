@@ -1,17 +1,19 @@
 //! One cluster's loop: observe, act, report.
 
-use std::{mem, sync::Arc};
+use std::{
+    mem,
+    sync::{Arc, Mutex},
+};
 
 use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    evidence::Evidence,
     io::confirm::Confirm,
     machine::{ClusterMachine, Input, Leases},
     metrics::ProberMetrics,
-    observe::{Observer, Outcome},
     protector::{Protector, SharedTurns},
+    reader::{LeaseReader, Read, ReadContext, ReadSettings, Recalled},
     report::Reporter,
     scale::Scaler,
     treatment::{ClusterObject, Treatment},
@@ -19,24 +21,19 @@ use super::{
 use crate::{
     api::{CheckStatus, ClusterHealthStatus, Protection},
     checks::{Checks, Runner},
-    observer::{
-        View,
-        look::{Looks, Means},
-    },
+    cluster::Settings,
+    observer::{View, observation::Observation},
     runtime::{metrics::InState, timer::until},
-    util::{mono_time::Origin, now::Now},
+    util::now::Now,
 };
 
-mod reading;
 mod report;
-
-pub(super) use self::reading::Reading;
 
 /// What all loops share.
 #[derive(Clone)]
 pub(crate) struct LoopContext {
-    /// Reads what is needed for verdicts.
-    pub(crate) evidence: Evidence,
+    /// Reads clusters.
+    pub(crate) reads: Arc<ReadContext>,
     /// Reads and writes dependents.
     pub(crate) scaler: Scaler,
     /// Asks about a Cluster and its policy.
@@ -49,10 +46,6 @@ pub(crate) struct LoopContext {
     pub(crate) turns: SharedTurns,
     /// Takes reports.
     pub(crate) reporter: Reporter,
-    /// Reads the state of clusters, beside their leases.
-    pub(crate) looks: Means,
-    /// Ties moments to the clock.
-    pub(crate) origin: Origin,
 }
 
 /// One cluster's loop: it reads, tells the machine, carries out what the machine decides, and reports.
@@ -61,7 +54,12 @@ pub(crate) struct ClusterLoop {
     shared: LoopContext,
     presence: watch::Receiver<ClusterObject>,
     protector: Protector,
-    reading: Reading,
+    /// `None` while the cluster is not probed.
+    reader: Option<LeaseReader>,
+    /// The reader has been told of this term.
+    leads: bool,
+    /// What an earlier run has left, until the cluster is read.
+    recalled: Option<Box<ClusterHealthStatus>>,
     checks: Checks,
     /// When the protection will have lasted for too long.
     overdue_at: Option<Instant>,
@@ -93,14 +91,14 @@ pub(super) struct Beginning {
 
 impl ClusterLoop {
     /// The loop of this cluster. `presence` says what the index knows of it, `known` is what an earlier run
-    /// has left in its ClusterHealth, and `reading` goes on from what a replica has observed that did not lead
-    /// yet.
+    /// has left in its ClusterHealth, and `reader` goes on from what this replica has read while it did not
+    /// lead.
     pub(super) fn new(
         name: Arc<str>,
         shared: LoopContext,
         presence: watch::Receiver<ClusterObject>,
         known: Option<&ClusterHealthStatus>,
-        reading: Option<Reading>,
+        reader: Option<LeaseReader>,
         beginning: Beginning,
     ) -> Self {
         let is = presence.borrow().clone();
@@ -126,10 +124,9 @@ impl ClusterLoop {
                 known,
             ),
             checks: Checks::new(name.clone(), shared.checks.clone()),
-            reading: Reading {
-                recalled: known.cloned().map(Box::new),
-                ..reading.unwrap_or_default()
-            },
+            reader,
+            leads: false,
+            recalled: known.cloned().map(Box::new),
             policy: known.and_then(|known| Some(known.policy.as_deref()?.into())),
             uid: None,
             seen: Seen::default(),
@@ -146,10 +143,6 @@ impl ClusterLoop {
     /// requests.
     pub(crate) async fn run(mut self: Box<Self>, stop: CancellationToken) {
         self.objects_changed();
-        if self.reading.stands_by {
-            // What it has judged does not count: the leases are read again, now.
-            self.reading.wake.notify_one();
-        }
         self.report();
         while !self.protector.machine().is_over() {
             let give_up_at = self.protector.machine().give_up_at();
@@ -167,8 +160,8 @@ impl ClusterLoop {
                     self.learn_checks();
                 }
                 () = self.checks.changed() => self.learn_checks(),
-                (observer, outcome) = self.reading.finished() => {
-                    if !self.observed(observer, outcome) {
+                read = next(&mut self.reader) => {
+                    if !self.observed(*read) {
                         continue;
                     }
                 }
@@ -198,8 +191,6 @@ impl ClusterLoop {
             }
             let before = self.uid.replace(assignment.uid.clone());
             if before.is_some() && before != self.uid {
-                self.reading.replaced = true;
-                self.reading.wake.notify_one();
                 // What they have come to is about the other.
                 self.checks.stop();
             }
@@ -218,95 +209,81 @@ impl ClusterLoop {
             _ => self.checks.stop(),
         }
         let Some(settings) = machine.treatment().settings().cloned() else {
-            self.reading.round = None;
-            self.reading.recalled = None;
+            (self.reader, self.recalled, self.leads) = (None, None, false);
             return;
         };
-        if self.reading.round.is_some() {
-            self.reading.follow(settings);
-            return;
+        let awaits = machine.awaits_nodes(Instant::now());
+        let mut orders = ReadSettings {
+            context: self.shared.reads.clone(),
+            uid: self.uid.clone(),
+            protected: machine.protection() != Protection::None,
+            cut: machine.cut(),
+            awaits: awaits.map(|(since, returning)| (since, !returning.is_complete())),
+            recalled: None,
+            settings,
+        };
+        if !mem::replace(&mut self.leads, true) {
+            orders.recalled = Some(self.recall(&orders.settings));
         }
-        self.reading.settings = Some(settings.clone());
-        self.reading.stands_by = false;
-        let sources = self
-            .shared
-            .evidence
-            .of(self.name.clone(), &settings.secret_name);
-        let metrics = self.shared.metrics.clone();
-        let mut observer = Observer::new(self.shared.origin, settings, sources, metrics);
-        self.recall(&mut observer);
-        self.next_round(Box::new(observer));
+        match &self.reader {
+            Some(reader) => reader.follow(orders),
+            None => self.reader = Some(LeaseReader::begin(self.name.clone(), orders, None)),
+        }
     }
 
-    /// Gives the observer what an earlier run has left, and what only a leader looks at.
-    fn recall(&mut self, observer: &mut Observer) {
+    /// What an earlier run has left, which is shown until there is something else.
+    fn recall(&mut self, settings: &Settings) -> Arc<Recalled> {
         let machine = self.protector.machine();
         let is_protected = machine.protection() != Protection::None;
         let protected = is_protected.then(|| machine.silent_since());
-        let looks = Looks::new(self.name.clone(), self.shared.looks.clone());
-        let recalled = self.reading.recalled.take();
-        observer.recall(looks, recalled.as_deref(), protected);
+        let status = self.recalled.take();
+        let observer = settings.observer.clone();
+        let observation = Observation::new(observer, status.as_deref(), Instant::now(), 0.0);
+        self.seen.view = Some(observation.view());
+        self.seen.providers = observation.statuses();
+        let status = Mutex::new(status);
+        Arc::new(Recalled { status, protected })
     }
 
     fn learn_checks(&mut self) {
         self.protector.learn(Input::Gate(self.checks.gate()));
     }
 
-    fn next_round(&mut self, mut observer: Box<Observer>) {
-        let machine = self.protector.machine();
-        observer.set_protected(machine.protection() != Protection::None);
-        let now = Now::read();
-        observer.set_awaits(machine.awaits_nodes(now.mono));
-        observer.set_cut(machine.cut(), now);
-        if mem::take(&mut self.reading.replaced) {
-            observer.observe_anew();
-        }
-        self.seen.view = Some(observer.view());
-        self.seen.providers = observer.providers();
-        self.reading.begin(observer);
-    }
-
-    /// A round has ended: whether there is anything to report.
-    fn observed(&mut self, mut observer: Box<Observer>, outcome: Outcome) -> bool {
-        let outcome = match mem::take(&mut self.reading.stands_by) {
-            true => {
-                let (shared, metrics) = (&self.shared.evidence, &self.shared.metrics);
-                observer.begin_term(shared.clone(), metrics.clone());
-                self.recall(&mut observer);
-                Outcome::Early
-            }
-            false => outcome,
-        };
-        let Some(settings) = self.protector.machine().treatment().settings().cloned() else {
-            self.reading.round = None;
-            return false;
-        };
-        if !observer.follows(&settings) {
-            // The verdict, if there is one, was reached by settings that are not in force any more.
-            observer.adopt(settings);
-            self.next_round(observer);
+    /// Takes in what was read. Returns whether that changes anything.
+    fn observed(&mut self, read: Read) -> bool {
+        let settings = self.protector.machine().treatment().settings();
+        if settings.is_none_or(|settings| *settings != read.settings) {
+            // It was read by settings that are not in force any more.
             return false;
         }
-        match outcome {
-            Outcome::Early => {}
-            Outcome::Judged(conclusion) => {
-                let origin = self.shared.origin;
+        self.seen.view = Some(read.view);
+        self.seen.providers = read.providers;
+        let gate = self.checks.gate();
+        match read.leases {
+            None => {}
+            Some(Ok(conclusion)) => {
+                let origin = self.shared.reads.origin;
                 let instant = |moment| Instant::from_std(origin.instant(moment));
                 let provable = conclusion.provable.map(instant);
-                let gate = self.checks.gate();
                 self.protector.learn_verdict(&conclusion, provable, gate);
             }
-            Outcome::Unread(error, answered) => {
+            Some(Err((error, answered))) => {
                 let leases = Leases::Unread {
                     reason: error.reason,
                     message: &error.message,
                     answered,
                 };
-                let gate = self.checks.gate();
                 self.protector.learn(Input::Leases(leases, gate));
             }
         }
-        self.next_round(observer);
         true
+    }
+}
+
+/// Waits for what is read next; for ever if nothing is.
+async fn next(reader: &mut Option<LeaseReader>) -> Box<Read> {
+    match reader {
+        Some(reader) => reader.next().await,
+        None => std::future::pending().await,
     }
 }

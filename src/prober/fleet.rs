@@ -16,6 +16,7 @@ use super::{
     cluster::LoopContext,
     instruments::Instruments,
     protector::SharedTurns,
+    reader::ReadContext,
     recall::{self, Known},
     report::{PolicyReport, Reporter},
     rights::{AllNeeds, Needs, Reviewer},
@@ -26,7 +27,7 @@ use crate::{
     api::ClusterHealth,
     checks::Runner,
     cluster::Changed,
-    observer::look::Means,
+    observer::looks::Looks,
     runtime::{health::Health, seed::Seed, timer::until, watch::WatchState},
     shoot::Dial,
 };
@@ -60,7 +61,7 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
         Some(mut standby) => {
             let policies = standby.policies().clone();
             let known = standby.until(recall(policies)).await;
-            (known, standby.hand_over().await)
+            (known, standby.hand_over())
         }
         None => {
             let observed = Observed::nothing(&seed, prober.dry_run, prober.dial, &instruments);
@@ -108,22 +109,27 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
     let _reviews = AbortOnDropHandle::new(tokio::spawn(reviews));
 
     let (confirmations, confirm) = Confirmations::new(seed.acting());
+    let looks = Looks::new(instruments.prober.durations.clone(), prober.checks.clone());
+    let reads = ReadContext {
+        evidence: observed.reads.evidence.clone().led(seed.clone()),
+        metrics: instruments.prober.clone(),
+        looks: Some(looks),
+        origin: observed.reads.origin,
+    };
     let shared = LoopContext {
-        evidence: observed.evidence.led(seed.clone()),
+        reads: Arc::new(reads),
         scaler,
         metrics: instruments.prober.clone(),
         confirm,
-        looks: Means::new(instruments.prober.durations.clone(), prober.checks.clone()),
         checks: prober.checks,
         turns: SharedTurns::default(),
         reporter: reporter.clone(),
-        origin: observed.origin,
     };
     let mut selection = observed.selection;
     selection.index.recall(policies);
     let fleet = Fleet {
         selection,
-        loops: Loops::new(seed, shared, (recalled, marked), observed.readings),
+        loops: Loops::new(seed, shared, (recalled, marked), observed.readers),
         confirmations,
         reporter,
         needs,

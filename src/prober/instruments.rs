@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{metrics::ProberMetrics, report::HealthMetrics, standby};
+use super::{metrics::ProberMetrics, reader, report::HealthMetrics};
 use crate::{
     checks::CheckMetrics,
     runtime::{
@@ -37,7 +37,7 @@ impl Instruments {
             checks: CheckMetrics::new(prober.durations.clone()),
             prober,
             health: HealthMetrics::default(),
-            standby: States::new(standby::STATES),
+            standby: States::new(reader::STATES),
             common,
         };
         instruments.prober.register(registry);

@@ -6,7 +6,7 @@
 //! - [`protect`]: [`treatment`] (what is done about a cluster by its objects), [`machine`] (all that is decided
 //!   about it), [`flow`] (one run over its dependents), [`plan`] (what is done to each), [`debts`]
 //!   (what is owed), [`turns`] (when which of many clusters is restored).
-//! - [`io`]: [`evidence`] and [`node_lists`] read, with the kubeconfigs of [`secrets`]; [`perform`] and [`scale`] write;
+//! - [`io`]: [`reader`] reads each cluster from its [`sources`], with the kubeconfigs of [`secrets`]; [`perform`] and [`scale`] write;
 //!   [`rights`] asks ahead whether they may.
 //! - [`report`]: from what was found to statuses and events.
 //!
@@ -29,7 +29,7 @@ pub mod report;
 pub mod standby;
 
 pub use self::{
-    io::{evidence, metrics, node_lists, observe, perform, rights, scale, secrets},
+    io::{metrics, perform, reader, rights, scale, secrets, sources},
     judge::{finding, leases, nodes, proof, schedule, verdict, watch},
     protect::{debts, flow, machine, plan, scale_error, treatment, turns},
 };

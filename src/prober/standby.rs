@@ -4,26 +4,17 @@
 //! before a term begins. What it has seen of the leases goes on in the term; what it concluded from that
 //! does not count there, and what is owed is learnt as after a start.
 
-mod cluster;
 mod selection;
 
 use std::{collections::BTreeMap, pin::pin, sync::Arc};
 
-use tokio::{
-    sync::watch,
-    task::{AbortHandle, JoinError, JoinSet},
-    time::{Instant, sleep},
-};
-use tokio_util::sync::CancellationToken;
+use tokio::time::{Instant, sleep};
 
-pub(super) use self::cluster::STATES;
 pub(super) use self::selection::Selection;
 use super::{
-    cluster::Reading,
-    evidence::Evidence,
     instruments::Instruments,
-    metrics::ProberMetrics,
-    observe::Observer,
+    reader::{LeaseReader, ReadContext, ReadSettings},
+    sources::Evidence,
     treatment::{ClusterObject, Known, Treatment},
 };
 use crate::{
@@ -39,28 +30,15 @@ pub(super) const LOOP: &str = "fleet";
 /// All that a replica observes which does not lead.
 pub struct Standby {
     observed: Observed,
-    /// Not those of a leader, by which it is judged how that one fares.
-    probes: Arc<ProberMetrics>,
     metrics: States,
-    followed: BTreeMap<Arc<str>, Followed>,
-    tasks: JoinSet<(Arc<str>, Reading)>,
-    /// Has what was observed of each handed over.
-    hand_over: CancellationToken,
-}
-
-/// A cluster that is observed.
-struct Followed {
-    settings: watch::Sender<Arc<Settings>>,
-    task: AbortHandle,
 }
 
 /// What goes on in a term.
 pub(super) struct Observed {
     pub(super) selection: Selection,
-    pub(super) evidence: Evidence,
-    pub(super) origin: Origin,
+    pub(super) reads: Arc<ReadContext>,
     pub(super) health: Health,
-    pub(super) readings: BTreeMap<Arc<str>, Reading>,
+    pub(super) readers: BTreeMap<Arc<str>, LeaseReader>,
 }
 
 impl Observed {
@@ -74,10 +52,15 @@ impl Observed {
         let common = &instruments.common;
         Self {
             selection: Selection::watch(seed.client(), dry_run, &common.watches),
-            evidence: Evidence::new(seed, dial, &common.watches),
-            origin: Origin::new(Instant::now().into_std()),
+            reads: Arc::new(ReadContext {
+                evidence: Evidence::new(seed, dial, &common.watches),
+                // Not those of a leader, by which it is judged how that one fares.
+                metrics: Arc::default(),
+                looks: None,
+                origin: Origin::new(Instant::now().into_std()),
+            }),
             health: common.health.clone(),
-            readings: BTreeMap::new(),
+            readers: BTreeMap::new(),
         }
     }
 }
@@ -87,11 +70,7 @@ impl Standby {
     pub fn begin(seed: Seed, dry_run: bool, dial: Dial, instruments: &Instruments) -> Self {
         Self {
             observed: Observed::nothing(&seed, dry_run, dial, instruments),
-            probes: Arc::default(),
             metrics: instruments.standby.clone(),
-            followed: BTreeMap::new(),
-            tasks: JoinSet::new(),
-            hand_over: CancellationToken::new(),
         }
     }
 
@@ -113,65 +92,48 @@ impl Standby {
                         self.assign(name);
                     }
                 }
-                Some(ended) = self.tasks.join_next() => self.ended(ended),
                 () = sleep(Health::BEAT) => {}
             }
+            // One that has ended had a defect: its cluster is not observed until it is assigned anew.
+            self.observed.readers.retain(|name, reader| {
+                let ended = reader.has_ended();
+                if ended {
+                    tracing::error!(
+                        cluster = &**name,
+                        "the observation of a cluster ended by a defect"
+                    );
+                }
+                !ended
+            });
         }
     }
 
     /// Observes this cluster as the index says.
     fn assign(&mut self, name: &Arc<str>) {
-        let assignment = self.observed.selection.index.assignment(name);
-        let Some(settings) = assignment.and_then(probed) else {
-            if let Some(followed) = self.followed.remove(name) {
-                followed.task.abort();
-            }
+        let observed = &mut self.observed;
+        let assignment = observed.selection.index.assignment(name);
+        let Some((assignment, settings)) = assignment.and_then(|it| Some((it, probed(it)?))) else {
+            observed.readers.remove(name);
             return;
         };
-        if let Some(followed) = self.followed.get(name) {
-            if *followed.settings.borrow() != settings {
-                followed.settings.send_replace(settings);
-            }
-            return;
+        let orders = ReadSettings {
+            context: observed.reads.clone(),
+            uid: Some(assignment.uid.clone()),
+            protected: false,
+            cut: None,
+            awaits: None,
+            recalled: None,
+            settings,
+        };
+        if let Some(reader) = observed.readers.get(name) {
+            return reader.follow(orders);
         }
-        let (sender, receiver) = watch::channel(settings.clone());
-        let sources = self
-            .observed
-            .evidence
-            .of(name.clone(), &settings.secret_name);
-        let origin = self.observed.origin;
-        let observer = Observer::new(origin, settings.clone(), sources, self.probes.clone());
-        let reading = Reading::standing_by(Box::new(observer), settings);
-        let (counted, hand_over) = (self.metrics.cluster(), self.hand_over.clone());
-        let observed = cluster::observe(reading, receiver, counted, hand_over);
-        let name_of = name.clone();
-        let task = self.tasks.spawn(async move { (name_of, observed.await) });
-        let settings = sender;
-        self.followed
-            .insert(name.clone(), Followed { settings, task });
+        let reader = LeaseReader::begin(name.clone(), orders, Some(self.metrics.cluster()));
+        observed.readers.insert(name.clone(), reader);
     }
 
-    /// An observation that ends by itself had a defect: its cluster is not observed until it is assigned anew.
-    fn ended(&mut self, ended: Result<(Arc<str>, Reading), JoinError>) {
-        let Err(error) = ended else { return };
-        if error.is_panic() {
-            tracing::error!(%error, "the observation of a cluster ended by a defect");
-        }
-        let id = error.id();
-        self.followed.retain(|_, followed| followed.task.id() != id);
-    }
-
-    /// Ends the observation, and hands over what it has come to.
-    pub(super) async fn hand_over(mut self) -> Observed {
-        self.hand_over.cancel();
-        while let Some(ended) = self.tasks.join_next().await {
-            match ended {
-                Ok((name, reading)) => {
-                    self.observed.readings.insert(name, reading);
-                }
-                ended => self.ended(ended),
-            }
-        }
+    /// Hands over what the observation has come to.
+    pub(super) fn hand_over(self) -> Observed {
         self.observed
     }
 }

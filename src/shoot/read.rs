@@ -92,14 +92,14 @@ impl Shoot {
         })
     }
 
-    /// Lists all nodes within `limit`. A large answer: the caller bounds how many run at once.
+    /// Lists all nodes within `limit`, and returns the size of the answer as well, which is large.
     pub async fn nodes(
         &self,
         consistency: Consistency,
         limit: Duration,
-    ) -> Result<Vec<Node>, Unread> {
+    ) -> Result<(Vec<Node>, usize), Unread> {
         let listed = self.list(consistency, limit).await?;
-        Ok(listed.items)
+        Ok((listed.items, listed.bytes))
     }
 
     async fn list<T: Item>(

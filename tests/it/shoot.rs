@@ -85,7 +85,7 @@ async fn leases_and_nodes() {
         .unwrap();
     assert_eq!(consistent.consistency, Consistency::Consistent);
     assert_eq!(consistent.list, cached.list);
-    let nodes = shoot.nodes(Consistency::Cached, PATIENCE).await.unwrap();
+    let (nodes, _) = shoot.nodes(Consistency::Cached, PATIENCE).await.unwrap();
     assert_eq!(&*nodes[0].name, "node-0");
     shoot
         .nodes(Consistency::Consistent, PATIENCE)

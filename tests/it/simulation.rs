@@ -309,25 +309,16 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
             break;
         }
         now = due;
-        let mut request = operator.watch.request();
-        let mut learnt = facts.take_if(|_| ended.is_some());
-        let refused = scenario.facts_refused.as_ref();
-        if let Some((_, wait)) = refused.filter(|(time, _)| learnt.is_some() && time.contains(&now))
-        {
-            let wait = Duration::from_secs_f64(*wait);
-            let at = moment(now);
-            operator.watch.facts_failed(at, Some(Some(wait)));
-            put_off = now + wait.as_secs_f64();
-            learnt = None;
-        }
-        if let Some(began) = learnt {
-            operator.learn(began);
-            findings.facts_read += 1;
-            if !operator.watch.is_outlived(moment(now)) {
-                operator.conclude(&world, now, &mut findings, &interruptions);
-                continue;
+        let request = operator.watch.request();
+        if let Some(began) = facts.take_if(|_| ended.is_some()) {
+            match scenario.facts_refused.as_ref() {
+                Some((time, wait)) if time.contains(&now) => put_off = now + wait,
+                _ => {
+                    operator.learn(began);
+                    findings.facts_read += 1;
+                }
             }
-            request.consistent = true;
+            continue;
         }
         let answered = now + rng.f64() * MOST_READ;
         if !scenario.readable(answered) {
@@ -336,7 +327,7 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
             let finished = if hangs { now + limit } else { answered };
             operator.watch.failed(moment(now), moment(finished));
             interruptions.push(finished);
-            (resumed, facts) = (None, None);
+            resumed = None;
             now = finished;
             continue;
         }
@@ -346,10 +337,10 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
             false => rng.usize(0..scenario.cache_ages.len()),
         };
         let mut consistent = request.consistent;
-        let mut taken = operator.read(&world, now, answered, server, consistent);
+        let taken = operator.read(&world, now, answered, server, consistent);
         if taken == Taken::ReadAgain {
             consistent = true;
-            taken = operator.read(&world, now, answered, server, consistent);
+            operator.read(&world, now, answered, server, consistent);
         }
         let revision = world.at(answered).revision;
         if consistent && revision < operator.newest {
@@ -368,12 +359,10 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
             suspect: operator.watch.suspect(),
         });
         now = answered;
-        if taken == Taken::NeedsFacts && learnt.is_none() {
-            facts = facts.or((now >= put_off).then_some(answered));
-        } else {
-            facts = None;
-            operator.conclude(&world, now, &mut findings, &interruptions);
+        if operator.watch.wants_facts() && now >= put_off {
+            facts = facts.or(Some(answered));
         }
+        operator.conclude(&world, now, &mut findings, &interruptions);
     }
     let period = Duration::from_secs_f64(scenario.period().max(1.0));
     if operator.rules.expiry(period).is_some() {

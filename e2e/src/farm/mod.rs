@@ -188,10 +188,8 @@ mod tests {
                 Err(error) => assert_eq!(Some(error.reason), expected, "{error}"),
             }
             if death.is_none() {
-                assert_eq!(
-                    shoot.nodes(Consistency::Cached, LIMIT).await.unwrap().len(),
-                    5
-                );
+                let (nodes, _) = shoot.nodes(Consistency::Cached, LIMIT).await.unwrap();
+                assert_eq!(nodes.len(), 5);
             }
         }
     }

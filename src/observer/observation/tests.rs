@@ -74,7 +74,9 @@ impl Story {
 
     /// What is looked at next, and at which second.
     fn next(&self) -> Option<(u64, Look)> {
-        let (due, look) = self.observation.next()?;
+        let nodes = self.observation.nodes_due().map(|due| (due, Look::Nodes));
+        let next = [self.observation.next(), nodes].into_iter().flatten();
+        let (due, look) = next.min_by_key(|(due, _)| *due)?;
         Some(((due - self.begin).as_secs(), look))
     }
 

@@ -18,7 +18,8 @@ use crate::{
     api::ClusterHealthStatus,
     cluster::{Assignment, Index, PolicyHold},
     prober::{
-        cluster::{Beginning, ClusterLoop, LoopContext, Reading},
+        cluster::{Beginning, ClusterLoop, LoopContext},
+        reader::LeaseReader,
         recall,
         report::Reporter,
         treatment::ClusterObject,
@@ -39,8 +40,8 @@ pub(super) struct Loops {
     recalled: BTreeMap<Arc<str>, Record>,
     /// The clusters with a mark that was there at the start.
     marked: BTreeSet<Arc<str>>,
-    /// What was observed before this replica led, until then as well.
-    readings: BTreeMap<Arc<str>, Reading>,
+    /// Those of a standby, until then as well.
+    readers: BTreeMap<Arc<str>, LeaseReader>,
     running: BTreeMap<Arc<str>, Loop>,
     /// When loops that ended by a defect are started again.
     restarts: BTreeMap<Arc<str>, Instant>,
@@ -88,14 +89,14 @@ impl Loops {
         seed: Seed,
         shared: LoopContext,
         (recalled, marked): (BTreeMap<Arc<str>, Record>, BTreeSet<Arc<str>>),
-        readings: BTreeMap<Arc<str>, Reading>,
+        readers: BTreeMap<Arc<str>, LeaseReader>,
     ) -> Self {
         Self {
             seed,
             shared,
             recalled,
             marked,
-            readings,
+            readers,
             running: BTreeMap::new(),
             restarts: BTreeMap::new(),
             stop: CancellationToken::new(),
@@ -148,7 +149,7 @@ impl Loops {
         for name in self.recalled.keys().cloned().collect::<Vec<_>>() {
             self.assign(&name, index);
         }
-        self.readings.clear();
+        self.readers.clear();
     }
 
     /// Starts a loop. Without `known`, the loop before ended by a defect and its knowledge is lost:
@@ -165,7 +166,7 @@ impl Loops {
         let (sender, receiver) = watch::channel(presence);
         let (name_of, shared) = (name.clone(), self.shared.clone());
         let (seed, stop) = (self.seed.clone(), self.stop.clone());
-        let reading = self.readings.remove(name);
+        let reader = self.readers.remove(name);
         let beginning = Beginning {
             is_start: !self.started,
             is_marked: self.marked.remove(name),
@@ -182,7 +183,7 @@ impl Loops {
                 }
             };
             let known = known.as_deref();
-            let probe = ClusterLoop::new(name_of, shared, receiver, known, reading, beginning);
+            let probe = ClusterLoop::new(name_of, shared, receiver, known, reader, beginning);
             // A future is as large as all that it ever holds, for as long as it lives: hence the
             // boxes, here and in the loop.
             Box::new(probe).run(stop).await;

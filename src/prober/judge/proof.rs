@@ -109,11 +109,6 @@ impl Proof {
         self.run = None;
     }
 
-    /// When the run of reads that is under way began, whether or not it counts since then.
-    pub(crate) fn watched_since(&self) -> Option<MonoTime> {
-        self.run.map(|run| run.began)
-    }
-
     /// Since when the run of reads that is under way counts, if no read fails: not before its first
     /// sign of writes.
     pub(crate) fn counts_since(&self) -> Option<MonoTime> {
@@ -241,18 +236,6 @@ mod tests {
         assert_eq!(Proof::write_window(PERIOD), Duration::from_secs(15));
         let slow = Duration::from_secs(20);
         assert_eq!(Proof::write_window(slow), Duration::from_secs(30));
-    }
-
-    #[test]
-    fn what_is_watched_is_watched_since_the_first_read() {
-        assert_eq!(proof(&[Failed]).watched_since(), None);
-        let written = proof(&[Read(0, 1), Read(3, 1), Read(6, 2)]);
-        assert_eq!(written.watched_since(), Some(at(0)));
-        assert_eq!(written.counts_since(), Some(at(6)));
-        let gap = proof(&[Read(0, 1), Read(3, 2), Read(14, 3), Read(17, 4)]);
-        assert_eq!(gap.watched_since(), Some(at(14)));
-        let failed = proof(&[Read(0, 1), Read(3, 2), Failed, Read(4, 3), Read(5, 4)]);
-        assert_eq!(failed.watched_since(), Some(at(4)));
     }
 
     #[test]

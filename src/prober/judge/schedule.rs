@@ -153,18 +153,18 @@ impl LeaseRules {
 }
 
 /// The pause after so many failures in a row.
-pub(super) fn retry_after(in_a_row: u32) -> Duration {
+pub(crate) fn retry_after(in_a_row: u32) -> Duration {
     RETRY * 2_u32.pow(in_a_row.saturating_sub(1).min(MOST_DOUBLINGS))
 }
 
 /// Pause for a server that asked for less load; `wait` if it said for how long.
-pub(super) fn throttled_for(wait: Option<Duration>) -> Duration {
+pub(crate) fn throttled_for(wait: Option<Duration>) -> Duration {
     wait.unwrap_or(THROTTLED)
         .clamp(MIN_RETRY_AFTER, MAX_RETRY_AFTER)
 }
 
 /// The sooner one; the second is not before `not_before`.
-pub(super) fn sooner(next: Next, (at, occasion): Next, not_before: MonoTime) -> Next {
+fn sooner(next: Next, (at, occasion): Next, not_before: MonoTime) -> Next {
     let at = at.max(not_before);
     if at < next.0 { (at, occasion) } else { next }
 }

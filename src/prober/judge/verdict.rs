@@ -277,13 +277,6 @@ impl Assessment {
         self.roster && !self.machines
     }
 
-    /// Whether the verdict is the same whichever leases count, and no other is about to be reached:
-    /// all of them are fresh, none is missing, and the cluster is not protected, so that nothing depends on
-    /// there being any.
-    pub fn is_beyond_doubt(&self) -> bool {
-        self.silent == 0 && !self.suspect() && !self.protected && !self.lacks_leases()
-    }
-
     /// Whether the fraction can have been silent for so long that it has to be proven or refuted.
     pub fn suspect(&self) -> bool {
         self.suspect_at.is_some_and(|moment| moment <= self.at)

@@ -4,26 +4,28 @@
 //! [`Conclusion`]s. The watch holds no client and no clock, so that a simulation can drive it.
 
 mod answers;
-mod budget;
 mod nodes;
 
 use std::time::Duration;
 
 pub use self::answers::{Conclusion, Request, Taken};
-use self::{budget::Budget, nodes::NodeFacts};
+use self::nodes::NodeFacts;
 use crate::{
     prober::{
         leases::{Beat, Intake, LeaseSnapshot, Leases},
         nodes::Facts,
         proof::Proof,
-        schedule::{LastRead, Occasion, ReadOutcome, sooner},
+        schedule::{LastRead, Occasion, ReadOutcome},
         verdict::{Assessment, Doubt, LeaseRules, Returning, Verdict},
     },
     util::mono_time::MonoTime,
 };
 
-/// Judgement: leases read longer ago than this, or a third of a renewal period if longer, are not acted on.
-const FRESH: Duration = Duration::from_secs(1);
+/// Judgement: bytes of lists per second, of leases and of Nodes each. 10,000 leases every third of a renewal
+/// period are less.
+pub(crate) const RATE: f64 = 4.0 * 1024.0 * 1024.0;
+
+const OUTDATED: Verdict = Verdict::Undetermined(Doubt::FactsOutdated);
 
 /// One cluster's evidence.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +33,12 @@ pub struct Watch {
     rules: LeaseRules,
     leases: Leases,
     pub(in crate::prober) facts: NodeFacts,
-    budget: Budget,
+    /// When the next list may be read, by the size of the last.
+    allowed: Option<MonoTime>,
+    /// The last verdict waits for Nodes and Machines.
+    awaits_facts: bool,
+    /// They have come: the leases are to be read again immediately.
+    is_due: bool,
     proof: Proof,
     protected: bool,
     /// As [`Conclusion::onset`].
@@ -152,21 +159,16 @@ impl Watch {
             return (now, Occasion::Interval);
         };
         let seen = self.assessment.as_ref();
-        let next = self.rules.next(last, seen, &self.proof, draw);
-        let (at, occasion) = match (self.facts.put_off, last.outcome) {
-            // Only once: reads go on at the usual pace while facts take long.
-            (Some(until), ReadOutcome::Read { .. }) if self.suspect() && until > last.started => {
-                sooner(next, (until, Occasion::Retry), last.finished)
-            }
-            _ => next,
+        let (at, occasion) = match self.is_due {
+            true => (last.finished, Occasion::Deadline),
+            false => self.rules.next(last, seen, &self.proof, draw),
         };
-        let allowed = self.budget.next_list();
-        (allowed.map_or(at, |allowed| allowed.max(at)), occasion)
+        (self.allowed.map_or(at, |allowed| allowed.max(at)), occasion)
     }
 
     /// Charges a list's size.
     pub(crate) fn spent(&mut self, bytes: usize, finished: MonoTime) {
-        self.budget.spent(bytes, finished);
+        self.allowed = Some(finished + Duration::from_secs_f64(bytes as f64 / RATE));
     }
 
     /// Settings for the next read.
@@ -176,9 +178,7 @@ impl Watch {
             consistent: suspect,
             limit: self.rules.limit(self.assessment.as_ref()),
             kept: self.rules.kept(self.assessment.as_ref()),
-            patience: self.rules.timeout,
             insist: suspect,
-            urgent: self.protected || !self.facts.are_forced(),
         }
     }
 
@@ -201,6 +201,7 @@ impl Watch {
 
     fn end_badly(&mut self, started: MonoTime, finished: MonoTime, outcome: ReadOutcome) {
         self.proof.failed();
+        self.is_due = false;
         self.last = Some(LastRead {
             started,
             finished,
@@ -216,20 +217,15 @@ impl Watch {
             return Taken::ReadAgain;
         }
         self.in_a_row.failures = 0;
+        self.is_due = false;
         if intake == Intake::RolledBack {
             self.proof = Proof::default();
             // Leases look as old as the backup, which may be from long before the outage: they are part of it.
             self.onset = None;
-            self.facts.forget_all(snapshot.started);
+            self.forget_facts(snapshot.started);
         }
         self.facts.lack_leases = !self.leases.are_placed();
         self.adopt_recalled();
-        let silent_before = self.assessment.as_ref().map_or(0, |seen| seen.expired);
-        let suspect_before = self.suspect();
-        let lacked_leases = self
-            .assessment
-            .as_ref()
-            .is_some_and(Assessment::lacks_leases);
         self.last = Some(LastRead {
             started: snapshot.started,
             finished: snapshot.finished,
@@ -238,61 +234,72 @@ impl Watch {
                 counting: false,
             },
         });
+        let lacked_leases = self.assessment.take();
+        let lacked_leases = lacked_leases.is_some_and(|seen| seen.lacks_leases());
         let seen = self.assess(snapshot.started);
-        let silenced = seen.expired > silent_before || (seen.suspect() && !suspect_before);
+        if seen.lacks_leases() && !lacked_leases {
+            // Nodes may be gone with their leases.
+            self.forget_facts(snapshot.started);
+        }
         self.proof.read(
             snapshot.started,
             snapshot.consistent,
             snapshot.resource_version,
             seen.period,
         );
-        if seen.lacks_leases() && !lacked_leases {
-            // Nodes may be gone with their leases.
-            self.facts.want();
-        }
-        let facts_first = self
-            .facts
-            .come_first(&seen, &self.proof, silenced, &mut self.budget);
         self.assessment = Some(seen);
-        if facts_first {
-            return Taken::NeedsFacts;
-        }
         Taken::Ready
+    }
+
+    /// Whether Nodes and Machines are to be read now, consistently: a verdict depends on them, or is about to. They
+    /// are while a suspect is watched, unless they were read less than a renewal period before that began; and again
+    /// and again while the cluster is suspect or protected.
+    pub fn wants_facts(&self) -> bool {
+        let seen = self.assessment.as_ref();
+        let again = self.leases.look_again();
+        seen.is_some_and(|seen| self.facts.are_wanted(seen, &self.proof, again))
+    }
+
+    /// Whether Nodes and Machines say too little to judge an outage by: they have not been read, leases have come
+    /// since, or none counts.
+    pub(crate) fn lacks_facts(&self) -> bool {
+        let seen = self.assessment.as_ref();
+        let facts = &self.facts;
+        facts.read.is_none() || facts.lack_leases || seen.is_none_or(|seen| seen.candidates == 0)
+    }
+
+    /// Whether Nodes and Machines have been read since the leases are those that they are.
+    pub(crate) fn has_facts(&self) -> bool {
+        self.facts.read.is_some()
+    }
+
+    /// Has Nodes and Machines read again before any verdict that depends on them.
+    pub(crate) fn forget_facts(&mut self, now: MonoTime) {
+        (self.facts.read, self.facts.forgot) = (None, now);
     }
 
     /// Takes in Nodes and Machines.
     pub fn learn(&mut self, facts: &Facts<'_>) {
         self.leases.learn(facts);
-        self.facts.learn(facts.began);
+        self.facts.read = Some(facts.began).filter(|began| *began >= self.facts.forgot);
         self.facts.lack_leases = !self.leases.are_placed();
+        self.is_due = self.awaits_facts;
         self.assessment = self.last.map(|last| self.assess(last.started));
-        let (seen, again) = (self.assessment.as_ref(), self.leases.look_again());
-        self.facts.doubt(seen, facts.consistent, again);
-    }
-
-    /// Nodes or Machines could not be read. They are put off, for as long as the server asks if it does;
-    /// the leases are still read, since a proof allows no gap.
-    pub fn facts_failed(&mut self, finished: MonoTime, throttled: Option<Option<Duration>>) {
-        self.facts.failed(finished, throttled, self.rules.interval);
-    }
-
-    /// Whether the leases were read so long ago that they must be read again before a verdict.
-    pub fn is_outlived(&self, now: MonoTime) -> bool {
-        let (Some(seen), Some(last)) = (&self.assessment, &self.last) else {
-            return false;
-        };
-        now.since(last.started) > seen.spacing().max(FRESH)
     }
 
     /// Judges the last read and counts the verdict towards the thresholds.
     pub fn conclude(&mut self) -> Option<Conclusion> {
         let assessment = self.assessment.clone()?;
-        let verdict = match assessment.verdict(&self.rules, &self.proof) {
-            Verdict::Outage if self.facts.are_outdated(&assessment, &self.proof) => {
-                Verdict::Undetermined(Doubt::FactsOutdated)
-            }
+        let verdict = assessment.verdict(&self.rules, &self.proof);
+        let facts = &self.facts;
+        let verdict = match verdict {
+            Verdict::Outage if facts.are_outdated(&assessment, &self.proof) => OUTDATED,
+            // Whatever ends a protection is known of the nodes.
+            Verdict::Healthy if self.protected && facts.read.is_none() => OUTDATED,
             verdict => verdict,
         };
+        let awaits = Verdict::Undetermined(Doubt::NoCandidates);
+        self.awaits_facts = verdict == OUTDATED || verdict == awaits;
         let decides = match verdict {
             Verdict::Outage => {
                 let silence = assessment.longest_silence;

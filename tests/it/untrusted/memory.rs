@@ -240,7 +240,7 @@ fn what_is_listed_in_an_object_is_not_kept() {
             let flood = Flood::within("NodeList", &nodes, &condition, most);
             let hostile = Hostile::start(flood).await;
             let read = hostile.shoot.nodes(Consistency::Cached, LONG).await;
-            assert_eq!(read.unwrap()[0].true_conditions.len(), 16);
+            assert_eq!(read.unwrap().0[0].true_conditions.len(), 16);
             // What is larger is not even read.
             let flood = Flood::within("LeaseList", &leases, &manager, 15 * MIB);
             let error = Hostile::start(flood).await.leases(LONG).await;
@@ -328,7 +328,7 @@ fn many_large_lists_at_once_take_little() {
                 .iter()
                 .map(|it| it.shoot.nodes(Consistency::Cached, LONG));
             for read in join_all(reads).await {
-                assert!(read.unwrap().len() > 9_000);
+                assert!(read.unwrap().0.len() > 9_000);
             }
         });
     });

@@ -16,13 +16,8 @@ pub struct Request {
     pub limit: Duration,
     /// Time limit of the read over a connection that was kept.
     pub kept: Duration,
-    /// Time limit of the list of Nodes, which are large.
-    pub patience: Duration,
     /// Tries a failed read once more, on a new connection.
     pub insist: bool,
-    /// A verdict that decides something waits for the Nodes and Machines: they are not read for the names
-    /// of leases alone, or the cluster is protected.
-    pub urgent: bool,
 }
 
 /// The use of a list of leases.
@@ -30,8 +25,6 @@ pub struct Request {
 pub enum Taken {
     /// The list was older than one seen before: read again, consistently, immediately.
     ReadAgain,
-    /// Nodes and Machines have to be read before a verdict.
-    NeedsFacts,
     /// A verdict can be reached.
     Ready,
 }

@@ -1,11 +1,9 @@
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rstest::rstest;
 
 use super::*;
 use crate::{
-    gardener::Machine,
     prober::{nodes::Exclusion, verdict::Doubt},
     shoot::{Lease, Node, RenewTime},
 };
@@ -90,22 +88,16 @@ impl Shoot {
     }
 
     fn learn(&mut self, now: f64) {
-        self.learn_of(&self.nodes(), None, now, true);
+        self.learn_of(&self.nodes(), now);
         self.facts_read += 1;
     }
 
-    fn learn_of(
-        &mut self,
-        nodes: &[Node],
-        machines: Option<&[Machine]>,
-        now: f64,
-        consistent: bool,
-    ) {
+    fn learn_of(&mut self, nodes: &[Node], now: f64) {
         self.watch.learn(&Facts {
             began: at(now),
-            consistent,
+            consistent: true,
             nodes,
-            machines,
+            machines: None,
             pools: &BTreeMap::new(),
         });
     }
@@ -116,12 +108,7 @@ impl Shoot {
         for node in nodes.iter_mut().filter(|node| ready.contains(&&*node.name)) {
             node.true_conditions = vec!["Ready".to_owned()];
         }
-        self.learn_of(&nodes, None, now, true);
-    }
-
-    /// Learns which Machines there are.
-    fn learn_machines(&mut self, machines: &[Machine], now: f64, consistent: bool) {
-        self.learn_of(&self.nodes(), Some(machines), now, consistent);
+        self.learn_of(&nodes, now);
     }
 
     fn nodes(&self) -> Vec<Node> {
@@ -141,7 +128,8 @@ impl Shoot {
     }
 
     fn probe_each(&mut self, now: f64, renewed: &[i64]) -> Conclusion {
-        if self.list_each(now, renewed) == Taken::NeedsFacts {
+        self.list_each(now, renewed);
+        if self.watch.wants_facts() {
             self.learn(now);
         }
         self.watch.conclude().unwrap()
@@ -202,14 +190,18 @@ fn new_rules_plan_the_next_read() {
     assert!(due(rules(40), rules(40)) < 130.0 && due(rules(600), rules(600)) > 300.0);
 }
 
-/// Nodes that are taken down on purpose, after Nodes and Machines were read, are no outage.
 #[test]
-fn what_is_acted_on_is_known_since_the_proof_began() {
+fn silence_is_acted_on_when_it_is_certain() {
     let mut shoot = Shoot::new(RULES);
-    let (when, _) = shoot.probe_until(Verdict::Outage, 105.0, 100);
+    let (when, conclusion) = shoot.probe_until(Verdict::Outage, 105.0, 100);
+    assert!(conclusion.decides);
+    // Renewed before 102 s, as far as stamp and Date tell.
+    assert!((130.0..=132.1).contains(&when), "{when}");
+    // Nodes that are taken down on purpose, after Nodes and Machines were read, are no outage.
+    assert_eq!(shoot.facts_read, 1, "for the proof");
     let read = seconds(shoot.watch.facts.read.unwrap());
-    let began = seconds(shoot.watch.proof.watched_since().unwrap());
-    assert!(read >= began, "read at {read}, {began} to {when}");
+    let began = seconds(shoot.watch.proof.counts_since().unwrap());
+    assert!(read + 10.0 >= began, "read at {read}, {began} to {when}");
 }
 
 #[test]
@@ -220,9 +212,7 @@ fn a_suspect_is_read_consistently_and_insistently() {
         consistent: false,
         limit: Duration::from_secs(5),
         kept: Duration::from_secs(10) / 3,
-        patience: Duration::from_secs(5),
         insist: false,
-        urgent: true,
     };
     assert_eq!(shoot.watch.request(), calm);
     shoot.probe(120.0, 100);
@@ -298,60 +288,6 @@ fn recoveries_are_counted_until_the_next_outage() {
     assert!(second.decides);
 }
 
-#[test]
-fn nodes_and_machines_are_read_when_they_matter() {
-    let mut shoot = Shoot::new(RULES);
-    let needs = |shoot: &mut Shoot, now: f64, renewed: i64| {
-        let taken = shoot.list(now, renewed);
-        if taken == Taken::NeedsFacts {
-            shoot.learn(now);
-        }
-        taken == Taken::NeedsFacts
-    };
-    assert!(!needs(&mut shoot, 100.0, 99), "all are fresh");
-    assert!(shoot.watch.facts.are_wanted(), "at start");
-    shoot.learn(100.0);
-    assert!(!shoot.watch.facts.are_wanted());
-    for now in [110, 120, 130, 170] {
-        assert!(
-            !needs(&mut shoot, now.into(), i64::from(now) - 1),
-            "healthy"
-        );
-    }
-    shoot.names.push("d");
-    assert!(!needs(&mut shoot, 180.0, 179));
-    assert!(shoot.watch.facts.are_wanted(), "a name came");
-    shoot.learn(180.0);
-    shoot.names.remove(0);
-    assert!(!needs(&mut shoot, 181.0, 179));
-    assert!(!shoot.watch.facts.are_wanted(), "a name went");
-    assert!(!needs(&mut shoot, 190.0, 189));
-    shoot.watch.facts.need();
-    assert!(needs(&mut shoot, 200.0, 199), "they could not be read");
-    assert!(!needs(&mut shoot, 220.0, 199), "silent, but they are fresh");
-    assert!(needs(&mut shoot, 223.0, 199), "older than the proof");
-    for now in (226..283).step_by(3) {
-        assert!(!needs(&mut shoot, now.into(), 199), "read since it began");
-    }
-    assert!(needs(&mut shoot, 283.0, 199), "a minute old, and silent");
-    assert!(!needs(&mut shoot, 286.0, 199), "once a minute");
-    assert!(!needs(&mut shoot, 400.0, 399), "old, but nothing is silent");
-    assert!(needs(&mut shoot, 420.0, 399), "turned silent");
-}
-
-/// Whatever came in between may have taken long.
-#[test]
-fn a_lease_that_came_while_nodes_were_read_has_them_read_again() {
-    let mut shoot = Shoot::new(RULES);
-    shoot.list(105.0, 100);
-    shoot.names.push("d");
-    shoot.list(107.0, 100);
-    shoot.learn(106.0);
-    assert!(shoot.watch.facts.are_wanted());
-    shoot.learn(108.0);
-    assert!(!shoot.watch.facts.are_wanted());
-}
-
 /// The Nodes may be others, and leases look silent since long before the outage.
 #[test]
 fn leases_of_a_restored_etcd_have_nodes_read_again_and_end_no_outage() {
@@ -360,68 +296,40 @@ fn leases_of_a_restored_etcd_have_nodes_read_again_and_end_no_outage() {
     shoot.watch.set_protected(true);
     // A consistent list is older than the one before: a restored etcd, to which one node writes.
     shoot.revision -= 1_000;
-    let taken = shoot.list_each(when + 1.0, &[100, 100, when as i64]);
-    assert_eq!(taken, Taken::NeedsFacts);
+    shoot.list_each(when + 1.0, &[100, 100, when as i64]);
     shoot.learn(when);
-    assert!(
-        !shoot.watch.facts.are_only_doubted(),
-        "they were asked for before"
-    );
+    assert!(shoot.watch.wants_facts(), "they were asked for before");
     shoot.learn(when + 2.0);
-    assert!(shoot.watch.facts.are_only_doubted(), "as it is protected");
+    assert!(!shoot.watch.wants_facts());
     assert_ne!(shoot.watch.conclude().unwrap().verdict, Verdict::Healthy);
 }
 
-fn machine(node: &str) -> Machine {
-    Machine {
-        metadata: ObjectMeta {
-            labels: Some([("node".to_owned(), node.to_owned())].into()),
-            ..ObjectMeta::default()
-        },
-        phase: None,
-    }
-}
-
+/// Lists of Nodes may take long, and leases may come all the while.
 #[test]
-fn machines_that_leave_no_candidate_are_read_again_consistently() {
+fn leases_that_come_keep_no_outage_from_being_proven() {
     let mut shoot = Shoot::new(RULES);
-    assert_eq!(shoot.probe(100.0, 99).verdict, Verdict::Healthy);
-    shoot.learn_machines(&[], 100.0, false);
-    assert_eq!(
-        shoot.watch.facts.doubted(),
-        Some(Duration::ZERO),
-        "a cache's word"
-    );
-    let none = Verdict::Undetermined(Doubt::NoCandidates);
-    assert_eq!(shoot.probe(110.0, 109).verdict, none);
-    for pause in [10, 20, 40, 80, 160, 300, 300] {
-        shoot.learn_machines(&[machine("z")], 110.0, true);
-        assert_eq!(
-            shoot.watch.facts.doubted(),
-            Some(Duration::from_secs(pause))
-        );
-        assert!(shoot.watch.facts.are_wanted());
+    shoot.probe(105.0, 100);
+    let mut now = shoot.due(105.0);
+    let mut joined = ["d", "e", "f", "g", "h", "i"].into_iter().cycle();
+    loop {
+        // One comes, and the one that came before it goes.
+        shoot.names.truncate(3);
+        shoot.names.extend(joined.next());
+        shoot.list(now, 100);
+        if shoot.watch.wants_facts() {
+            shoot.learn(now);
+        }
+        if shoot.watch.conclude().unwrap().verdict == Verdict::Outage {
+            break;
+        }
+        now = shoot.due(now);
     }
-    let taken = shoot.list(120.0, 119);
-    assert_eq!(taken, Taken::Ready, "no verdict waits for them");
-    shoot.learn_machines(&["a", "b", "c"].map(machine), 120.0, true);
-    assert_eq!(shoot.watch.facts.doubted(), None);
-    assert!(!shoot.watch.facts.are_wanted());
-    assert_eq!(shoot.probe(130.0, 129).verdict, Verdict::Healthy);
-}
-
-#[test]
-fn a_cached_list_that_lacks_a_machine_is_read_again_consistently() {
-    let mut shoot = Shoot::new(RULES);
-    shoot.probe(100.0, 99);
-    shoot.learn_machines(&[machine("a")], 100.0, false);
-    assert_eq!(shoot.watch.facts.doubted(), Some(Duration::ZERO));
-    shoot.learn_machines(&[machine("a")], 101.0, true);
+    assert!((130.0..=132.1).contains(&now), "{now}");
     assert_eq!(
-        shoot.watch.facts.doubted(),
-        None,
-        "two nodes really have none"
+        shoot.facts_read, 1,
+        "no lease that comes has them read again"
     );
+    assert!(shoot.watch.lacks_facts(), "when there is time");
 }
 
 /// Nobody could be heard in that time, in which machines may have been taken down.
@@ -430,100 +338,79 @@ fn facts_from_before_a_time_without_writes_are_read_again() {
     let mut shoot = Shoot::new(RULES);
     shoot.probe(100.0, 99);
     let mut now = shoot.due(100.0);
-    while now < 160.0 {
+    while now < 140.0 {
         shoot.revision -= 1;
         shoot.probe(now, 99);
         now = shoot.due(now);
     }
     assert_eq!(shoot.facts_read, 1);
-    assert_eq!(shoot.list(now, 99), Taken::NeedsFacts);
-    shoot.learn(now);
-    let (first, _) = shoot.probe_until(Verdict::Outage, shoot.due(now), 99);
+    let (first, _) = shoot.probe_until(Verdict::Outage, now, 99);
     assert_eq!(shoot.facts_read, 2);
     assert!(first >= now + 15.0, "{first}, {now}");
 }
 
 /// The leases are read while Nodes and Machines are, so the proof may be there before they are.
-#[rstest]
-#[case::asked_for_before_the_silence(110.0, None)]
-#[case::a_minute_old(148.0, Some(215.0))]
-fn facts_that_come_late_are_not_acted_on(#[case] read: f64, #[case] came: Option<f64>) {
+#[test]
+fn facts_that_come_late_are_not_acted_on() {
+    let (read, came) = (125.0, 220.0);
     let mut shoot = Shoot::new(RULES);
     shoot.probe(105.0, 100);
     let mut now = shoot.due(105.0);
-    while now < came.unwrap_or(160.0) {
+    while now < came {
         shoot.list(now, 100);
+        let late = shoot.watch.conclude().unwrap();
+        assert_ne!(late.verdict, Verdict::Outage);
         now = shoot.due(now);
     }
+    let usual = shoot.due(now);
     shoot.learn(read);
+    assert!(shoot.due(now) < usual, "the leases are read immediately");
+    shoot.list(now, 100);
     let late = shoot.watch.conclude().unwrap();
     assert_eq!(late.verdict, Verdict::Undetermined(Doubt::FactsOutdated));
-    assert!(!late.decides);
-    assert_eq!(shoot.list(now, 100), Taken::NeedsFacts);
+    assert!(!late.decides && shoot.watch.wants_facts());
     shoot.learn(now);
+    shoot.list(now, 100);
     assert_eq!(shoot.watch.conclude().unwrap().verdict, Verdict::Outage);
 }
 
-#[test]
-fn leases_that_were_read_long_ago_are_read_again_even_if_they_were_fresh() {
-    let mut shoot = Shoot::new(RULES);
-    shoot.probe(100.0, 99);
-    assert!(!shoot.watch.suspect());
-    // A third of the period of 10 s.
-    assert!(!shoot.watch.is_outlived(at(103.0)));
-    assert!(shoot.watch.is_outlived(at(104.0)));
-}
-
-/// The leases are read all the while, and as soon as the Nodes are known an outage is acted on.
+/// Seconds after the last read of Nodes and Machines, while the leases are silent or not.
 #[rstest]
-#[case::unreadable(None, &[0.0, 1.0, 3.0, 7.0, 15.0, 25.0])]
-#[case::overloaded(Some(None), &[0.0, 10.0, 20.0])]
-#[case::overloaded_for(Some(Some(Duration::from_secs(25))), &[0.0, 25.0])]
-fn nodes_that_cannot_be_read_are_put_off_and_no_lease_is(
-    #[case] throttled: Option<Option<Duration>>,
-    #[case] expected: &[f64],
+#[case::healthy(false, false, None)]
+#[case::suspect(false, true, Some(60))]
+#[case::protected(true, false, Some(60))]
+#[case::in_an_outage(true, true, Some(60))]
+fn nodes_and_machines_are_read_again_while_the_cluster_is_suspect_or_protected(
+    #[case] protected: bool,
+    #[case] silent: bool,
+    #[case] expected: Option<i64>,
 ) {
-    const FIRST: f64 = 120.0;
     let mut shoot = Shoot::new(RULES);
-    shoot.probe(100.0, 99);
-    let (mut now, mut asked) = (FIRST, vec![]);
-    while now < FIRST + 29.0 {
-        assert_eq!(shoot.list(now, 99), Taken::NeedsFacts);
-        if !shoot.watch.facts.are_put_off(at(now)) {
-            asked.push((now - FIRST).round());
-            shoot.watch.facts_failed(at(now), throttled);
-        }
-        let due = shoot.due(now);
-        assert!(due - now <= 3.4, "leases at {now} and {due}");
-        now = due;
+    let (when, _) = shoot.probe_until(Verdict::Outage, 105.0, 100);
+    shoot.watch.set_protected(protected);
+    shoot.learn(when.ceil());
+    let (read, mut wanted) = (when.ceil() as i64, None);
+    for now in read + 1..read + 100 {
+        let renewed = if silent { 100 } else { now };
+        shoot.list(now as f64, renewed);
+        wanted = wanted.or_else(|| shoot.watch.wants_facts().then_some(now - read));
     }
-    assert_eq!(asked, expected);
-    shoot.list(now, 99);
-    shoot.learn(now);
-    assert_eq!(shoot.watch.conclude().unwrap().verdict, Verdict::Outage);
-    assert!(!shoot.watch.facts.are_put_off(at(now)));
-    shoot.list(now, 99);
-    shoot.watch.failed(at(now), at(now));
-    assert_eq!(shoot.due(now), now + 1.0, "that is counted apart");
+    assert_eq!(wanted, expected);
 }
 
+/// The restore of a protected cluster needs them.
 #[test]
-fn nodes_that_take_long_after_a_failure_hurry_no_list_of_leases() {
-    let mut shoot = Shoot::new(RULES);
-    shoot.probe(100.0, 99);
-    assert_eq!(shoot.list(120.0, 99), Taken::NeedsFacts);
-    shoot.watch.facts_failed(at(120.0), None);
-    let mut now = 120.0;
-    while now < 121.0 {
-        assert_eq!(shoot.list(now, 99), Taken::NeedsFacts);
-        now = shoot.due(now);
-    }
-    assert_eq!(now, 121.0, "the Nodes are tried again then, and take long");
-    for _ in 0..5 {
-        assert_eq!(shoot.list(now, 99), Taken::NeedsFacts);
-        let due = shoot.due(now);
-        assert!(due - now >= 1.0, "leases at {now} and {due}");
-        now = due;
+fn a_lease_that_comes_to_a_protected_cluster_has_nodes_and_machines_read() {
+    for protected in [false, true] {
+        let mut shoot = Shoot::new(RULES);
+        shoot.probe(105.0, 100);
+        shoot.learn(105.0);
+        shoot.watch.set_protected(protected);
+        assert!(!shoot.watch.wants_facts());
+        shoot.names.push("d");
+        shoot.list(106.0, 105);
+        assert!(shoot.watch.lacks_facts());
+        assert_eq!(shoot.watch.wants_facts(), protected);
     }
 }
 
@@ -537,7 +424,6 @@ fn lists_are_read_no_sooner_than_their_work_allows() {
     let usual = shoot.due(now);
     shoot.watch.spent(MIB, at(now));
     assert_eq!(shoot.due(now), usual, "an honest list of 1,200 leases");
-    // The burst, and then 4 MiB a second.
     let begin = now;
     for _ in 0..10 {
         shoot.list(now, 100);
@@ -547,29 +433,23 @@ fn lists_are_read_no_sooner_than_their_work_allows() {
     assert!(now - begin >= 36.0, "{now}");
 }
 
-/// One silent lease, and names that change at each read.
-#[rstest]
-#[case::unprotected(false, 4)]
-#[case::protected(true, 30)]
-fn names_of_leases_force_few_reads_of_nodes(#[case] protected: bool, #[case] expected: usize) {
+/// A node that registers again and again under its name tells nothing about the others.
+#[test]
+fn a_lease_that_is_created_anew_costs_no_proof_of_the_others() {
     let mut shoot = Shoot::new(RULES);
-    shoot.names = vec!["a", "b", "c", "x"];
-    shoot.probe(100.0, 99);
-    shoot.watch.set_protected(protected);
-    let silent = |now: i64| [99, now, now, now];
-    shoot.probe_each(159.0, &silent(158));
-    shoot.facts_read = 0;
-    for second in 160..190 {
-        shoot.names.truncate(3);
-        shoot.names.push(if second % 2 == 0 { "d" } else { "e" });
-        if shoot.list_each(f64::from(second), &silent(i64::from(second) - 1)) == Taken::NeedsFacts {
-            // What they decide is urgent.
-            assert_eq!(shoot.watch.request().urgent, protected);
-            shoot.learn(f64::from(second));
+    shoot.names.push("d");
+    shoot.probe(105.0, 100);
+    let mut now = shoot.due(105.0);
+    while now < 200.0 {
+        shoot.recreated += 1;
+        let anew = (now as i64).max(100);
+        if shoot.probe_each(now, &[anew, 100, 100, 100]).verdict == Verdict::Outage {
+            break;
         }
+        now = shoot.due(now);
     }
-    // Two at first, and one in ten seconds; what was taken hangs on them, so that nothing is judged before.
-    assert_eq!(shoot.facts_read, expected);
+    assert!((130.0..=132.1).contains(&now), "{now}");
+    assert!(shoot.facts_read <= 2, "{}", shoot.facts_read);
 }
 
 /// Its Node may be another: until that is known it is no candidate, and if it is fresh it is evidence.
@@ -585,11 +465,11 @@ fn the_node_of_a_lease_that_is_created_anew_is_read_when_there_is_time() {
         (seen.candidates, unread, seen.counter_evidence),
         (2, Some(&1), 1)
     );
-    assert!(shoot.watch.facts.are_wanted());
+    assert!(shoot.watch.lacks_facts());
     shoot.learn(109.0);
-    assert!(shoot.watch.facts.are_wanted(), "they were asked for before");
+    assert!(shoot.watch.lacks_facts(), "they were asked for before");
     shoot.learn(111.0);
-    assert!(!shoot.watch.facts.are_wanted());
+    assert!(!shoot.watch.lacks_facts());
     assert_eq!(shoot.probe(120.0, 119).assessment.candidates, 3);
 }
 

@@ -1,36 +1,52 @@
-//! Gets what a verdict needs: the kubeconfig from the seed, leases from the shoot, and through
-//! [`node_lists`](super::node_lists) which of them count.
+//! Gets what a verdict needs: the kubeconfig from the seed, leases and Nodes from the shoot, Machines from the seed.
 
 use std::{
-    sync::{Arc, atomic::AtomicBool},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
+use kube::{Api, Resource as _, api::ListParams};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::Instant,
 };
 
 use crate::{
+    gardener::Machine,
     prober::{
-        node_lists::{Background, ListPermits, NodeLists, Reader},
         secrets::{Named, Secrets},
         watch::Request,
     },
-    runtime::{seed::Seed, watch::Watches},
-    shoot::{self, Consistency, Dial, LeaseRead, Said, Shoot, Target, Unread},
+    runtime::{
+        seed::{CallError, Seed},
+        watch::Watches,
+    },
+    shoot::{
+        self, Consistency, Dial, LeaseRead, Node, SEED_UNREADABLE, Said, Shoot, Target, Unread,
+    },
+    util::text::clean,
 };
 
-/// First reads at the same time, over all clusters. Judgement: each takes a new connection and the
-/// largest of a cluster's lists, and at the start a thousand clusters want one.
+/// The kind of a list of Machines.
+const MACHINE_LIST: &str = "MachineList";
+/// Limit on the quoted kind of another list, in characters.
+const MAX_KIND: usize = 100;
+/// First reads at the same time, over all clusters. Judgement: each takes a new connection, and at the start a
+/// thousand clusters want one.
 const FIRST_READS: usize = 32;
+/// Judgement: the time for a list of Nodes, which no probe waits for. One of 5,000 takes a second or two.
+const NODES_LIMIT: Duration = Duration::from_secs(30);
+/// Judgement: a seed that serves no Machines is asked this often for what it serves.
+const UNSERVED: Duration = Duration::from_secs(60);
 
 /// What the sources of all clusters share. Clones share it too.
 #[derive(Clone)]
 pub(crate) struct Evidence {
+    seed: Seed,
     secrets: Secrets,
     first_reads: Arc<Semaphore>,
-    permits: ListPermits,
+    /// When the seed's list of API groups lacked Machines.
+    unserved: Arc<Mutex<Option<Instant>>>,
     dial: Dial,
 }
 
@@ -38,18 +54,18 @@ impl Evidence {
     /// Evidence from the shoots of this seed, whose Secrets are among `watches`.
     pub(crate) fn new(seed: &Seed, dial: Dial, watches: &Watches) -> Self {
         Self {
+            seed: seed.clone(),
             secrets: Secrets::new(seed.client().clone(), watches.clone()),
             first_reads: Arc::new(Semaphore::new(FIRST_READS)),
-            permits: ListPermits::new(seed),
+            unserved: Arc::default(),
             dial,
         }
     }
 
     /// The same for a leader, which reads this seed. Watches go on.
     #[must_use]
-    pub(crate) fn led(mut self, seed: Seed) -> Self {
-        self.permits.seed = seed;
-        self
+    pub(crate) fn led(self, seed: Seed) -> Self {
+        Self { seed, ..self }
     }
 
     /// The sources of the cluster of this name, whose kubeconfig is in the Secret `secret` of the
@@ -59,10 +75,127 @@ impl Evidence {
             secret: self.secrets.named(secret),
             shared: self.clone(),
             cluster,
-            slow: Arc::default(),
             link: None,
             took: Duration::ZERO,
         }
+    }
+
+    /// Whether the seed lists its API groups, and none of them has Machines. A path that is not found may be
+    /// the word of a proxy; without Machines all nodes would count, and a rolling update be an outage.
+    async fn lacks_machines(&self, seed: &Seed) -> Result<bool, CallError> {
+        let lacked = *self.unserved.lock().unwrap_or_else(PoisonError::into_inner);
+        if lacked.is_some_and(|at| at.elapsed() < UNSERVED) {
+            return Ok(true);
+        }
+        let groups = seed.call(seed.client().list_api_groups()).await?;
+        let machines = Machine::group(&());
+        let mut names = groups.groups.iter().map(|group| &group.name);
+        let lacks = !groups.groups.is_empty() && names.all(|name| *name != machines);
+        let mut lacked = self.unserved.lock().unwrap_or_else(PoisonError::into_inner);
+        *lacked = lacks.then(Instant::now);
+        Ok(lacks)
+    }
+}
+
+/// The Nodes and Machines of one cluster.
+pub(crate) struct NodeLists {
+    /// When the request began.
+    pub(crate) began: Instant,
+    pub(crate) nodes: Vec<Node>,
+    /// The size of the list of Nodes.
+    pub(crate) bytes: usize,
+    pub(crate) machines: Machines,
+}
+
+/// The Machines of one cluster.
+pub(crate) enum Machines {
+    /// They were not asked for.
+    Unread,
+    /// The seed does not serve them.
+    Unserved,
+    Served(Vec<Machine>),
+}
+
+/// Reads Nodes and Machines, beside what its [`Sources`] read.
+pub(crate) struct NodeSource {
+    shared: Evidence,
+    cluster: Arc<str>,
+    shoot: Shoot,
+}
+
+impl NodeSource {
+    /// Lists the Nodes from a cache, for which no verdict waits.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be read.
+    pub(crate) async fn nodes(self) -> Result<NodeLists, Unread> {
+        self.read(Consistency::Cached, None).await
+    }
+
+    /// Lists Nodes and Machines, neither from a cache. `urgent` ones do not wait for what is reported.
+    ///
+    /// # Errors
+    ///
+    /// If one of them cannot be read.
+    pub(crate) async fn all(self, urgent: bool) -> Result<NodeLists, Unread> {
+        let seed = match urgent {
+            true => self.shared.seed.acting(),
+            false => self.shared.seed.clone(),
+        };
+        self.read(Consistency::Consistent, Some(&seed)).await
+    }
+
+    /// The turn on the seed comes first, since Nodes take memory; the request last, since a shoot that does not answer
+    /// is to cause none.
+    async fn read(self, of: Consistency, seed: Option<&Seed>) -> Result<NodeLists, Unread> {
+        if let Some(seed) = seed {
+            seed.turn().await;
+        }
+        let began = Instant::now();
+        let (nodes, bytes) = self.shoot.nodes(of, NODES_LIMIT).await?;
+        let machines = match seed {
+            Some(seed) => self.machines(seed).await?,
+            None => Machines::Unread,
+        };
+        Ok(NodeLists {
+            began,
+            nodes,
+            bytes,
+            machines,
+        })
+    }
+
+    async fn machines(&self, seed: &Seed) -> Result<Machines, Unread> {
+        let error = |problem: String| {
+            let place = format!("the Machines in namespace {}", self.cluster);
+            let message = format!("{place} could not be read from the seed: {problem}");
+            Unread::new(SEED_UNREADABLE, message)
+        };
+        let machines: Api<Machine> = Api::namespaced(seed.client().clone(), &self.cluster);
+        let list = match seed
+            .call_at_turn(machines.list(&ListParams::default()))
+            .await
+        {
+            Ok(list) => list,
+            Err(failed) if failed.code() == Some(404) => {
+                let lacks = self.shared.lacks_machines(seed).await;
+                return match lacks.map_err(|failed| error(failed.to_string()))? {
+                    true => Ok(Machines::Unserved),
+                    false => Err(error(failed.to_string())),
+                };
+            }
+            Err(failed) => return Err(error(failed.to_string())),
+        };
+        // Any object with items decodes as a list. One without Machines would exclude all nodes: a
+        // silent cluster would look like one with nothing to protect.
+        if list.types.kind != MACHINE_LIST {
+            let kind = clean(&list.types.kind, MAX_KIND);
+            return Err(error(format!(
+                "kind {kind:?} came instead of {MACHINE_LIST}"
+            )));
+        }
+        Ok(Machines::Served(list.items))
     }
 }
 
@@ -72,8 +205,6 @@ pub(crate) struct Sources {
     shared: Evidence,
     cluster: Arc<str>,
     secret: Arc<Named>,
-    /// The last list of Nodes failed, or took long.
-    slow: Arc<AtomicBool>,
     /// The shoot, and the kubeconfig that it was connected by.
     link: Option<(Shoot, Arc<[u8]>)>,
     /// Duration of the last successful list of leases.
@@ -81,11 +212,6 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// The name of the cluster.
-    pub(crate) fn cluster(&self) -> &Arc<str> {
-        &self.cluster
-    }
-
     /// Shares what the sources of a leader share from now on.
     pub(crate) fn begin_term(&mut self, shared: Evidence) {
         self.shared = shared;
@@ -99,13 +225,18 @@ impl Sources {
         }
     }
 
-    /// The shoot that was read last, if any: over the same connection, or over another if `apart`.
-    pub(crate) fn shoot(&self, apart: bool) -> Option<Shoot> {
-        let (shoot, kubeconfig) = self.link.as_ref()?;
-        if apart {
-            return self.connect(kubeconfig).ok();
+    /// The shoot that was read last, if any, over the same connection.
+    pub(crate) fn shoot(&self) -> Option<Shoot> {
+        self.link.as_ref().map(|(shoot, _)| shoot.clone())
+    }
+
+    /// Reads the Nodes of this shoot, and its Machines.
+    pub(crate) fn nodes_of(&self, shoot: Shoot) -> NodeSource {
+        NodeSource {
+            shared: self.shared.clone(),
+            cluster: self.cluster.clone(),
+            shoot,
         }
-        Some(shoot.clone())
     }
 
     /// Waits for the turn of a cluster that is read for the first time.
@@ -182,51 +313,6 @@ impl Sources {
             );
         }
         error
-    }
-
-    /// Begins to read Nodes and Machines for a verdict that depends on them; the leases can be read
-    /// meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// If one of them cannot be read.
-    pub(crate) async fn facts(
-        &mut self,
-        request: Request,
-    ) -> Result<impl Future<Output = Result<NodeLists, Unread>> + use<>, Unread> {
-        let (shoot, reader) = (self.link().await?, self.reader());
-        let (consistency, patience) = (consistency(request.consistent), request.patience);
-        Ok(reader.read(shoot, consistency, patience, request.urgent))
-    }
-
-    /// Reads Nodes and Machines that no verdict waits for, if that is quick. Ones that are `awaited` by a
-    /// restore are tried even if the last list was slow.
-    pub(crate) async fn facts_in_background(
-        &mut self,
-        consistent: bool,
-        awaited: bool,
-    ) -> Background {
-        let reader = self.reader();
-        let _permit = match reader.background_permit(awaited) {
-            Ok(permit) => permit,
-            Err(background) => return background,
-        };
-        let shoot = match self.link().await {
-            Ok(shoot) => shoot,
-            Err(error) => return Background::Failed(error),
-        };
-        let facts = reader.read_in_background(&shoot, consistency(consistent));
-        facts
-            .await
-            .map_or_else(Background::Failed, Background::Read)
-    }
-
-    fn reader(&self) -> Reader {
-        Reader {
-            permits: self.shared.permits.clone(),
-            cluster: self.cluster.clone(),
-            slow: self.slow.clone(),
-        }
     }
 
     /// The connection by the present kubeconfig. Another kubeconfig changes only the connection:

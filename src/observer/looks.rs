@@ -1,0 +1,105 @@
+//! Looks at one cluster beside its probes: whether its API server is ready, whether its metrics come.
+//!
+//! They share the connection of the probes, which is idle then: in steady state none is made for them. A probe
+//! that is due begins while a look still hangs, on a connection of its own, since HTTP/1 leaves it no other.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{
+    observation::Found,
+    provider::{Answer, timeout_of},
+    state::Ready,
+};
+use crate::{
+    api::MetricsProvider,
+    checks::{Outcome, Runner},
+    runtime::metrics::ProbeMetrics,
+    shoot::{Readiness, Said, Shoot, Unread},
+};
+
+/// The time in which an API server has to say whether it is ready.
+const READY_LIMIT: Duration = Duration::from_secs(5);
+
+/// What the looks at all clusters share. Clones are the same.
+#[derive(Clone)]
+pub struct Looks {
+    metrics: ProbeMetrics,
+    runner: Runner,
+}
+
+impl Looks {
+    /// Looks are counted here; requests over HTTP to providers of metrics are made by this runner.
+    pub fn new(metrics: ProbeMetrics, runner: Runner) -> Self {
+        Self { metrics, runner }
+    }
+
+    /// Asks over this connection whether the API server is ready, within `limit`.
+    pub(crate) async fn ready(self, shoot: Shoot, limit: Duration) -> Found {
+        let limit = limit.min(READY_LIMIT);
+        let began = Instant::now();
+        let (ready, result) = match shoot.readiness(limit).await {
+            Ok(Readiness::Ready) => (Ready::Yes, "success"),
+            Ok(Readiness::NotReady(failed)) => (Ready::No(failed), "failure"),
+            Err(error) => (Ready::Unknown(error.to_string()), result(&error)),
+        };
+        self.metrics.ended("readyz", result, began.elapsed(), limit);
+        Found::Ready(ready)
+    }
+
+    /// Looks at a provider of metrics of this cluster: its API over this connection, a URL over one of its own,
+    /// among those of this policy.
+    pub(crate) async fn provider(
+        self,
+        provider: MetricsProvider,
+        shoot: Shoot,
+        (policy, cluster): (Arc<str>, Arc<str>),
+    ) -> Answer {
+        let limit = timeout_of(&provider);
+        let api = provider.api_service.as_deref();
+        if let Some((version, group)) = api.and_then(|name| name.split_once('.')) {
+            return self.serves(&shoot, group, version, limit).await;
+        }
+        let Some(action) = &provider.http_get else {
+            return Answer::Missed;
+        };
+        let runner = self.runner.of(&policy);
+        match runner.http_get(&cluster, action, limit).await {
+            Outcome::Success | Outcome::Tolerated(_) => Answer::Passed,
+            Outcome::Unknown(why) => Answer::Unknown(why),
+            failed @ (Outcome::Failure(_) | Outcome::Timeout(_)) => {
+                Answer::Failed(failed.to_string())
+            }
+        }
+    }
+
+    async fn serves(&self, shoot: &Shoot, group: &str, version: &str, limit: Duration) -> Answer {
+        let began = Instant::now();
+        let (answer, result) = match shoot.serves(group, version, limit).await {
+            Ok(()) => (Answer::Passed, "success"),
+            Err(error) => match error.said {
+                // What is refused to us may work all the same.
+                Said::Refused => (Answer::Unknown(error.message), "unknown"),
+                // An API server that breaks the connection, or has too much to do, tells nothing of what
+                // stands behind it.
+                Said::Throttled(_) | Said::Broken => (Answer::Missed, result(&error)),
+                Said::Late | Said::Failed | Said::Other => {
+                    let result = result(&error);
+                    (Answer::Failed(error.message), result)
+                }
+            },
+        };
+        let took = began.elapsed();
+        self.metrics.ended("apiService", result, took, limit);
+        answer
+    }
+}
+
+fn result(error: &Unread) -> &'static str {
+    match error.said {
+        Said::Late => "timeout",
+        Said::Throttled(_) => "throttled",
+        _ => "failure",
+    }
+}
