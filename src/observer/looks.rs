@@ -8,9 +8,8 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 use super::{
-    observation::Found,
-    provider::{Answer, timeout_of},
-    state::Ready,
+    provider::timeout_of,
+    state::{Found, Ready},
 };
 use crate::{
     api::MetricsProvider,
@@ -49,50 +48,50 @@ impl Looks {
     }
 
     /// Looks at a provider of metrics of this cluster: its API over this connection, a URL over one of its own,
-    /// among those of this policy.
+    /// among those of this policy. `None` if it was not asked, for a reason of the way to it.
     pub(crate) async fn provider(
         self,
         provider: MetricsProvider,
         shoot: Shoot,
         (policy, cluster): (Arc<str>, Arc<str>),
-    ) -> Answer {
+    ) -> Option<Outcome> {
         let limit = timeout_of(&provider);
         let api = provider.api_service.as_deref();
         if let Some((version, group)) = api.and_then(|name| name.split_once('.')) {
             return self.serves(&shoot, group, version, limit).await;
         }
-        let Some(action) = &provider.http_get else {
-            return Answer::Missed;
-        };
+        let action = provider.http_get.as_ref()?;
         let runner = self.runner.of(&policy);
-        match runner.http_get(&cluster, action, limit).await {
-            Outcome::Success | Outcome::Tolerated(_) => Answer::Passed,
-            Outcome::Unknown(why) => Answer::Unknown(why),
-            failed @ (Outcome::Failure(_) | Outcome::Timeout(_)) => {
-                Answer::Failed(failed.to_string())
-            }
-        }
+        Some(runner.http_get(&cluster, action, limit).await)
     }
 
-    async fn serves(&self, shoot: &Shoot, group: &str, version: &str, limit: Duration) -> Answer {
+    async fn serves(
+        &self,
+        shoot: &Shoot,
+        group: &str,
+        version: &str,
+        limit: Duration,
+    ) -> Option<Outcome> {
         let began = Instant::now();
-        let (answer, result) = match shoot.serves(group, version, limit).await {
-            Ok(()) => (Answer::Passed, "success"),
-            Err(error) => match error.said {
-                // What is refused to us may work all the same.
-                Said::Refused => (Answer::Unknown(error.message), "unknown"),
-                // An API server that breaks the connection, or has too much to do, tells nothing of what
-                // stands behind it.
-                Said::Throttled(_) | Said::Broken => (Answer::Missed, result(&error)),
-                Said::Late | Said::Failed | Said::Other => {
-                    let result = result(&error);
-                    (Answer::Failed(error.message), result)
-                }
-            },
+        let served = shoot.serves(group, version, limit).await;
+        let result = match &served {
+            Ok(()) => "success",
+            Err(error) if error.said == Said::Refused => "unknown",
+            Err(error) => result(error),
         };
         let took = began.elapsed();
         self.metrics.ended("apiService", result, took, limit);
-        answer
+        match served {
+            Ok(()) => Some(Outcome::Success),
+            Err(error) => match error.said {
+                // What is refused to us may work all the same.
+                Said::Refused => Some(Outcome::Unknown(error.message)),
+                // An API server that breaks the connection, or has too much to do, tells nothing of what
+                // stands behind it.
+                Said::Throttled(_) | Said::Broken => None,
+                Said::Late | Said::Failed | Said::Other => Some(Outcome::Failure(error.message)),
+            },
+        }
     }
 }
 

@@ -1,8 +1,7 @@
 //! What the Nodes of a cluster say of themselves.
 
-use super::view::NodeCounts;
 use crate::{
-    api::{ClusterHealthStatus, MAX_UNHEALTHY_NODES, UnhealthyNode, is_dns_subdomain},
+    api::{MAX_UNHEALTHY_NODES, UnhealthyNode, is_dns_subdomain},
     shoot::Node,
 };
 
@@ -18,6 +17,25 @@ const PRESSURES: [&str; 3] = [PID_PRESSURE, MEMORY_PRESSURE, DISK_PRESSURE];
 
 /// So many nodes are named in a message.
 const NAMED: usize = 3;
+
+/// The nodes of a cluster, counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeCounts {
+    /// All of them.
+    pub all: usize,
+    /// Those that are ready and under no pressure.
+    pub well: usize,
+    /// Those that are not ready, or have not said so lately.
+    pub not_ready: usize,
+    /// Those that run out of process IDs.
+    pub pid_pressure: usize,
+    /// Those that run out of memory.
+    pub memory_pressure: usize,
+    /// Those that run out of disk.
+    pub disk_pressure: usize,
+    /// The first [`MAX_UNHEALTHY_NODES`] that are not as they should be, by name.
+    pub unhealthy: Vec<UnhealthyNode>,
+}
 
 impl NodeCounts {
     /// Counts these.
@@ -48,37 +66,53 @@ impl NodeCounts {
         counts
     }
 
-    /// What was reported of them; `None` if nothing was that can have been so. How many were not ready is
-    /// told only by those that were named.
-    pub fn recalled(status: &ClusterHealthStatus) -> Option<Self> {
-        let (well, all) = status.nodes.as_deref()?.split_once('/')?;
-        let all: usize = all.parse().ok()?;
-        let count = |text: &str| text.parse().ok().filter(|some| *some <= all);
-        let some = |text: &Option<String>| count(text.as_deref()?.split_once('/')?.0);
-        let mut counts = Self {
-            all,
-            well: count(well)?,
-            pid_pressure: some(&status.nodes_pid_pressure)?,
-            memory_pressure: some(&status.nodes_memory_pressure)?,
-            disk_pressure: some(&status.nodes_disk_pressure)?,
-            ..Self::default()
+    /// What is wrong with them, from the worst, each as a part of a sentence.
+    pub(super) fn troubles(&self) -> Vec<String> {
+        let kinds = [
+            (self.not_ready, NOT_READY, "not ready"),
+            (self.pid_pressure, PID_PRESSURE, "under PID pressure"),
+            (
+                self.memory_pressure,
+                MEMORY_PRESSURE,
+                "under memory pressure",
+            ),
+            (self.disk_pressure, DISK_PRESSURE, "under disk pressure"),
+        ];
+        let some = kinds.into_iter().filter(|(count, ..)| *count > 0);
+        some.map(|(count, problem, words)| {
+            let verb = if count == 1 { "is" } else { "are" };
+            let names = named(self, count, problem);
+            format!("{count} of {} nodes {verb} {words}{names}", self.all)
+        })
+        .collect()
+    }
+
+    /// Whether the second counts tell of other troubles than the first. That a healthy cluster has
+    /// grown is none.
+    pub fn is_news(&self, said: &Self) -> bool {
+        let troubles = |it: &Self| {
+            (
+                it.not_ready,
+                it.pid_pressure,
+                it.memory_pressure,
+                it.disk_pressure,
+            )
         };
-        // It may have been edited, under rules that no longer hold; it is reported again as it is here.
-        for node in status
-            .unhealthy_nodes
-            .iter()
-            .take(MAX_UNHEALTHY_NODES.min(all))
-        {
-            let known = |problem: &&str| node.problems.iter().any(|it| it == problem);
-            let problems = [NOT_READY].into_iter().chain(PRESSURES).filter(known);
-            counts.name(UnhealthyNode {
-                name: shown(&node.name).to_owned(),
-                problems: problems.map(str::to_owned).collect(),
-            });
-        }
-        let not_ready = |node: &&UnhealthyNode| node.problems.iter().any(|it| it == NOT_READY);
-        counts.not_ready = counts.unhealthy.iter().filter(not_ready).count();
-        Some(counts)
+        troubles(self) != troubles(said) || self.unhealthy != said.unhealthy
+    }
+
+    /// Some nodes of all, as ClusterHealth shows it: `0/3`.
+    pub fn of_all(&self, some: usize) -> String {
+        format!("{some}/{}", self.all)
+    }
+
+    /// Adds a node that is not as it should be, if there is room.
+    pub fn name(&mut self, node: UnhealthyNode) {
+        let at = self
+            .unhealthy
+            .partition_point(|known| known.name < node.name);
+        self.unhealthy.insert(at, node);
+        self.unhealthy.truncate(MAX_UNHEALTHY_NODES);
     }
 }
 
@@ -97,27 +131,6 @@ fn shown(name: &str) -> &str {
     } else {
         "(not a name)"
     }
-}
-
-/// What is wrong with them, from the worst, each as a part of a sentence.
-pub(super) fn troubles(counts: &NodeCounts) -> Vec<String> {
-    let kinds = [
-        (counts.not_ready, NOT_READY, "not ready"),
-        (counts.pid_pressure, PID_PRESSURE, "under PID pressure"),
-        (
-            counts.memory_pressure,
-            MEMORY_PRESSURE,
-            "under memory pressure",
-        ),
-        (counts.disk_pressure, DISK_PRESSURE, "under disk pressure"),
-    ];
-    let some = kinds.into_iter().filter(|(count, ..)| *count > 0);
-    some.map(|(count, problem, words)| {
-        let verb = if count == 1 { "is" } else { "are" };
-        let names = named(counts, count, problem);
-        format!("{count} of {} nodes {verb} {words}{names}", counts.all)
-    })
-    .collect()
 }
 
 /// The first of those with this problem, in brackets.
@@ -139,7 +152,6 @@ fn named(counts: &NodeCounts, count: usize, problem: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
     use rstest::rstest;
 
     use super::*;
@@ -170,73 +182,10 @@ mod tests {
     #[test]
     fn a_few_of_many_are_named() {
         let nodes: Vec<Node> = ["e", "d", "c", "b", "a"].map(|name| node(name, &[])).into();
-        let troubles = troubles(&NodeCounts::of(&nodes));
+        let troubles = NodeCounts::of(&nodes).troubles();
         assert_eq!(
             troubles,
             ["5 of 5 nodes are not ready (a, b, c, and 2 more)"]
         );
-    }
-
-    #[test]
-    fn a_record_of_what_cannot_be_is_not_recalled() {
-        let recalled = |nodes: &str, pressed: &str| {
-            NodeCounts::recalled(&ClusterHealthStatus {
-                nodes: Some(nodes.to_owned()),
-                nodes_pid_pressure: Some(pressed.to_owned()),
-                nodes_memory_pressure: Some("0/3".to_owned()),
-                nodes_disk_pressure: Some("0/3".to_owned()),
-                unhealthy_nodes: vec![
-                    UnhealthyNode {
-                        name: "a\nb".to_owned(),
-                        problems: vec!["no\nword".to_owned(), NOT_READY.to_owned()],
-                    };
-                    MAX_UNHEALTHY_NODES + 1
-                ],
-                ..ClusterHealthStatus::default()
-            })
-        };
-        for (nodes, pressed) in [
-            ("4/3", "0/3"),
-            ("2/3", "4/3"),
-            ("-1/3", "0/3"),
-            ("3", "0/3"),
-        ] {
-            assert_eq!(recalled(nodes, pressed), None, "{nodes} {pressed}");
-        }
-        let counts = recalled("7/50", "0/50").unwrap();
-        assert_eq!((counts.all, counts.well), (50, 7));
-        assert_eq!(counts.unhealthy.len(), MAX_UNHEALTHY_NODES);
-        let all = |holds: fn(&UnhealthyNode) -> bool| counts.unhealthy.iter().all(holds);
-        assert!(all(
-            |it| it.name == "(not a name)" && it.problems == [NOT_READY]
-        ));
-    }
-
-    proptest! {
-        /// What a record tells is what was counted, as long as all are named.
-        #[test]
-        fn a_record_recalls_the_counts(
-            nodes in prop::collection::vec(
-                prop::sample::subsequence(vec!["Ready", "PIDPressure", "MemoryPressure", "DiskPressure"], 0..=4),
-                0..=MAX_UNHEALTHY_NODES,
-            )
-        ) {
-            let nodes: Vec<Node> = nodes
-                .iter()
-                .enumerate()
-                .map(|(index, conditions)| node(&format!("n{index}"), conditions))
-                .collect();
-            let counts = NodeCounts::of(&nodes);
-            prop_assert!(counts.well + counts.unhealthy.len() == counts.all);
-            let status = ClusterHealthStatus {
-                nodes: Some(counts.of_all(counts.well)),
-                nodes_pid_pressure: Some(counts.of_all(counts.pid_pressure)),
-                nodes_memory_pressure: Some(counts.of_all(counts.memory_pressure)),
-                nodes_disk_pressure: Some(counts.of_all(counts.disk_pressure)),
-                unhealthy_nodes: counts.unhealthy.clone(),
-                ..ClusterHealthStatus::default()
-            };
-            prop_assert_eq!(NodeCounts::recalled(&status), Some(counts));
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! The states of a cluster, and what leads from one to another.
+//! The states of a cluster, what leads from one to another, and what is to be looked at when.
 //!
 //! | state | seen | next |
 //! |---|---|---|
@@ -13,32 +13,37 @@
 //! its leases are an outage: nothing is worse. From the worst: NOTREADY, UNHEALTHY, FAILING_METRICS,
 //! ONLINE.
 
-use std::time::Duration;
+mod known;
 
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::{nodes, view::NodeCounts};
-use crate::api::{ClusterState, ObserverSettings};
+pub use self::known::Ready;
+use self::known::{Known, Sight, next};
+use super::{NodeCounts, provider::Provider};
+use crate::{
+    api::{CheckStatus, ClusterHealthStatus, ClusterState, OUTAGE, ObserverSettings, Protection},
+    checks::Outcome,
+};
 
+/// Pause between two looks at what may change at any time and costs little, and at Nodes that are not well, or that
+/// could not be read.
+const OFTEN: Duration = Duration::from_secs(60);
+/// The same for an API server that says that it is not ready: it is mostly just starting.
+const SOON: Duration = Duration::from_secs(10);
+/// The pause between two looks at Nodes is shortened by a random share of up to this, so that a
+/// thousand clusters that were seen at once do not stay in step.
+const SPREAD: f64 = 0.1;
 /// The pause before a retry does not grow beyond this.
 const MAX_PAUSE: Duration = Duration::from_secs(3600);
-
-/// Ends of a message, for what could not be found out.
-const NODES_UNREAD: &str = "; its nodes could not be read: ";
-const API_UNKNOWN: &str = "; whether its API server is ready is not known: ";
 
 const UNPROBED: &str = "it has not been probed yet";
 const UNSEEN: &str =
     "it answers; its nodes, or whether its API server is ready, have not been seen yet";
 const BACK: &str = "it was OFFLINE and answers again; its nodes and whether its API server is ready \
                     are looked at anew";
-const HEARD: &str = "its kubelets were silent and are heard again; its nodes and whether its API \
-                     server is ready are looked at anew";
-
-/// Whether this message is of a state that stands only since its nodes have not been seen after a silence.
-pub fn is_left_of_silence(message: &str) -> bool {
-    message.starts_with(HEARD)
-}
 
 /// All states, in the order of the table in the documentation.
 pub const STATES: [ClusterState; 8] = [
@@ -52,271 +57,321 @@ pub const STATES: [ClusterState; 8] = [
     ClusterState::FailingMetrics,
 ];
 
-/// What a probe of a cluster has come to.
-#[derive(Clone, Copy, Debug)]
-pub enum Sight<'a> {
-    /// It could not be reached, for this reason.
-    Unreached(&'a str),
-    /// It was reached, and this is known of it.
-    Reached(Known<'a>),
-}
-
-/// What is known of a cluster that is reached.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Known<'a> {
-    /// What came of asking its API server whether it is ready. `None` until it was asked.
-    pub api: Option<&'a Ready>,
-    /// Its nodes. `None` until they were seen.
-    pub nodes: Option<&'a NodeCounts>,
-    /// How many of how many leases are expired, if that has been found to be an outage: their kubelets
-    /// do not work, whatever the Nodes say that nobody updates any more.
-    pub silent: Option<(usize, usize)>,
-    /// Why the nodes could not be read when they were last tried, if they could not.
-    pub unread: Option<&'a str>,
-    /// Each provider of metrics that fails, and how.
-    pub failing: &'a [String],
-}
-
-/// What came of asking an API server whether it is ready.
+/// The state of one cluster, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ready {
-    /// It says that it is.
-    Yes,
-    /// It says that it is not: the first of its checks that fail.
-    No(Vec<String>),
-    /// It says neither, for this reason, which is no evidence.
-    Unknown(String),
+pub struct View {
+    /// The state.
+    pub state: ClusterState,
+    /// Why, as a sentence for people.
+    pub message: String,
+    /// What its Nodes say. `None` until they were seen.
+    pub nodes: Option<NodeCounts>,
 }
 
-/// A state that has given way to another.
+/// What is to be looked at, except for the Nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transition {
-    /// The state before.
-    pub from: ClusterState,
-    /// The state now.
-    pub to: ClusterState,
+pub enum Look {
+    /// Whether the API server is ready.
+    Ready,
+    /// The provider of metrics at this place in the settings.
+    Provider(usize),
 }
 
-/// The state of one cluster.
+/// What a look has come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The Nodes, or why they could not be read.
+    Nodes(Result<NodeCounts, String>),
+    /// What the API server says.
+    Ready(Ready),
+    /// What came of the provider at this place; `None` if it was not asked, for a reason of the way to it.
+    Provider(usize, Option<Outcome>),
+}
+
+/// What is known of one cluster. Pure, with time as an argument.
 #[derive(Clone, Debug)]
-pub struct Machine {
-    limits: Limits,
+pub struct Observation {
+    settings: Arc<ObserverSettings>,
     state: ClusterState,
-    /// Why, without what could not be found out.
-    reason: String,
     message: String,
     /// While it is not reached.
     retries: Option<Retries>,
-}
-
-/// When a cluster that is not reached is given up.
-#[derive(Clone, Copy, Debug)]
-struct Limits {
-    delay: Duration,
-    factor: u32,
-    /// `None`: without end.
-    most: Option<u32>,
+    /// Whether the last probe reached it.
+    is_reached: bool,
+    known: Known,
+    /// An earlier observation may have seen the beginning of a silence, and none its end.
+    silent_before: bool,
+    nodes_due: Instant,
+    api_due: Instant,
+    providers: Vec<Provider>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Retries {
-    failed: u32,
+    failed: i32,
     /// When the last of them began, or the first failure.
     last: Instant,
 }
 
-impl Machine {
-    /// A cluster that has not been seen.
-    pub fn new(settings: &ObserverSettings) -> Self {
-        Self::recalled(settings, ClusterState::Pending, UNPROBED.to_owned())
-    }
-
-    /// A cluster that was last seen in this state, with this message.
-    pub fn recalled(settings: &ObserverSettings, state: ClusterState, message: String) -> Self {
-        let without = |text, end| str::split_once(text, end).map_or(text, |(reason, _)| reason);
-        let reason = without(without(&message, NODES_UNREAD), API_UNKNOWN).to_owned();
-        Self {
-            limits: limits(settings),
-            state,
-            reason,
-            message,
+impl Observation {
+    /// Observes a cluster from now on; `recalled` is what an earlier run has left in its
+    /// ClusterHealth. `draw`, uniform in [0, 1), spreads the first looks at what is known.
+    pub fn new(
+        settings: Arc<ObserverSettings>,
+        recalled: Option<&ClusterHealthStatus>,
+        now: Instant,
+        draw: f64,
+    ) -> Self {
+        let state = recalled.and_then(|status| Some((status, status.state?)));
+        let mut observation = Self {
+            state: state.map_or(ClusterState::Pending, |(_, state)| state),
+            message: match state {
+                Some((status, _)) => status.state_message.clone().unwrap_or_default(),
+                None => UNPROBED.to_owned(),
+            },
             retries: None,
-        }
+            is_reached: false,
+            known: Known {
+                silent: state.and_then(|(status, _)| silent(status)),
+                ..Known::default()
+            },
+            silent_before: state.is_some_and(|(status, state)| {
+                state == ClusterState::NotReady || status.protection != Protection::None
+            }),
+            nodes_due: now,
+            api_due: now,
+            providers: Vec::new(),
+            settings: settings.clone(),
+        };
+        let checks = recalled.map(|status| &*status.checks).unwrap_or_default();
+        observation.adopt(settings, checks, now, draw);
+        observation
     }
 
-    /// Observes it anew by these settings. The state stays until there is something to say.
-    pub fn restart(&mut self, settings: &ObserverSettings) {
-        self.limits = limits(settings);
+    /// Observes it anew by these settings: the state stays until there is something to say, and what is known counts
+    /// for nothing.
+    pub fn restart(&mut self, settings: Arc<ObserverSettings>, now: Instant, draw: f64) {
         self.retries = None;
+        self.silent_before |= self.known.silent.is_some();
+        self.known = Known::default();
+        let checks = self.statuses();
+        self.adopt(settings, &checks, now, draw);
     }
 
-    /// The leases are silent no more, of which nothing is known yet that could tell another state.
-    pub fn heard(&mut self) {
-        if self.state == ClusterState::NotReady {
-            HEARD.clone_into(&mut self.reason);
+    fn adopt(
+        &mut self,
+        settings: Arc<ObserverSettings>,
+        checks: &[CheckStatus],
+        now: Instant,
+        draw: f64,
+    ) {
+        // A policy may apply to a thousand clusters, of which all is known already.
+        let due = match self.state {
+            ClusterState::Pending | ClusterState::Connecting | ClusterState::Degraded => now,
+            _ => now + OFTEN.mul_f64(draw),
+        };
+        (self.nodes_due, self.api_due) = (due, due);
+        let providers = settings.metrics_providers.iter().map(|provider| {
+            let before = |it: &&CheckStatus| it.role.is_none() && it.name == provider.name;
+            Provider::new(provider.clone(), checks.iter().find(before), due)
+        });
+        self.providers = providers.collect();
+        self.settings = settings;
+    }
+
+    /// A verdict on the leases: how many of how many are expired, if that is an outage. One that
+    /// cannot be reached leaves it at what was found before. Returns whether it ends a silence, so that what is
+    /// looked at by now is not to be taken in.
+    pub fn judged(&mut self, at: Instant, silent: Option<(usize, usize)>) -> bool {
+        let was_silent = self.silent_before || self.known.silent.is_some();
+        self.known.silent = silent;
+        let ends = silent.is_none() && was_silent;
+        if ends {
+            self.silent_before = false;
+            // They may have been marked meanwhile, and what is known is of the silence.
+            if self.state == ClusterState::NotReady {
+                (self.state, self.message) = (ClusterState::Pending, UNSEEN.to_owned());
+            }
+            self.look_anew(at);
         }
+        ends
     }
 
-    /// The state.
-    pub fn state(&self) -> ClusterState {
-        self.state
+    /// A probe that began then did not reach the cluster, for this reason.
+    pub fn unreached(&mut self, at: Instant, why: &str) {
+        self.is_reached = false;
+        let failed = self.failed(at);
+        let limit = self.settings.backoff_limit;
+        // -1 stands for no limit.
+        let exhausted = limit >= 0 && failed >= limit;
+        self.state = next(self.state, Sight::Unreached { exhausted });
+        let tries = match (self.state, limit) {
+            (ClusterState::Offline, 0) => "no retry is asked for".to_owned(),
+            (ClusterState::Offline, _) => "the retries are used up".to_owned(),
+            (_, ..0) => "it is tried again without end".to_owned(),
+            (_, most) => format!("{failed} of {most} retries have failed"),
+        };
+        self.message = format!("it is not reached: {why}; {tries}");
     }
 
-    /// Why, as a sentence for people.
-    pub fn message(&self) -> &str {
-        &self.message
+    /// A probe that began then reached it. Returns whether what is looked at by now is not to be taken in, since it
+    /// began before the server was away.
+    pub fn reached(&mut self, at: Instant) -> bool {
+        self.is_reached = true;
+        self.retries = None;
+        let before = self.state;
+        self.settle();
+        let is_back = before == ClusterState::Offline;
+        if is_back {
+            self.look_anew(at);
+        }
+        is_back
     }
 
-    /// Takes in what was seen by a probe that began then.
-    pub fn observe(&mut self, at: Instant, sight: Sight<'_>) -> Option<Transition> {
-        let from = self.state;
-        let exhausted = match sight {
-            Sight::Unreached(_) => self.failed(at),
-            Sight::Reached(_) => {
-                self.retries = None;
+    /// Counts a failure, and returns how many retries have failed.
+    fn failed(&mut self, at: Instant) -> i32 {
+        let first = Retries {
+            failed: 0,
+            last: at,
+        };
+        let Some(retries) = &mut self.retries else {
+            return self.retries.insert(first).failed;
+        };
+        let factor = self.settings.backoff.unsigned_abs();
+        let factor = factor.saturating_pow(retries.failed.unsigned_abs());
+        let pause = self.settings.backoff_delay.get().saturating_mul(factor);
+        if at.saturating_duration_since(retries.last) >= pause.min(MAX_PAUSE) {
+            retries.failed = retries.failed.saturating_add(1);
+            retries.last = at;
+        }
+        retries.failed
+    }
+
+    /// Takes in what a look has come to. Returns whether there is something new to be told. `draw`, uniform in
+    /// [0, 1), places the next one.
+    pub fn take(&mut self, found: Found, at: Instant, now: Timestamp, draw: f64) -> bool {
+        let interval = self.settings.node_interval.get();
+        let known = &mut self.known;
+        let news = match found {
+            Found::Nodes(Ok(nodes)) => {
+                let pause = match nodes.well == nodes.all {
+                    true => interval.mul_f64(1.0 - SPREAD * draw),
+                    false => interval.min(OFTEN),
+                };
+                self.nodes_due = at + pause;
+                known.unread = None;
+                let before = known.nodes.replace(nodes);
+                known
+                    .nodes
+                    .as_ref()
+                    .zip(before.as_ref())
+                    .is_none_or(|(nodes, before)| nodes.is_news(before))
+            }
+            Found::Nodes(Err(why)) => {
+                self.nodes_due = at + interval.min(OFTEN);
+                known.unread.replace(why).is_none()
+            }
+            Found::Ready(ready) => {
+                let refuses = matches!(ready, Ready::No(_));
+                self.api_due = at + if refuses { SOON } else { OFTEN };
+                known.api = Some(ready);
                 false
             }
+            Found::Provider(place, outcome) => {
+                let provider = self.providers.get_mut(place);
+                provider.is_some_and(|provider| provider.take(outcome, at, now))
+            }
         };
-        self.state = next(from, sight, exhausted);
-        self.explain(from, sight);
-        let to = self.state;
-        (from != to).then_some(Transition { from, to })
+        let before = self.state;
+        // What was found before a failure tells nothing against it.
+        if self.is_reached {
+            self.settle();
+        }
+        self.state != before || news
     }
 
-    /// Counts a failure; whether the retries are used up.
-    fn failed(&mut self, at: Instant) -> bool {
-        let Limits {
-            delay,
-            factor,
-            most,
-        } = self.limits;
-        let failed = match &mut self.retries {
-            None => {
-                self.retries = Some(Retries {
-                    failed: 0,
-                    last: at,
-                });
-                0
-            }
-            Some(retries) => {
-                let pause = delay.saturating_mul(factor.saturating_pow(retries.failed));
-                if at.saturating_duration_since(retries.last) >= pause.min(MAX_PAUSE) {
-                    retries.failed = retries.failed.saturating_add(1);
-                    retries.last = at;
-                }
-                retries.failed
-            }
-        };
-        most.is_some_and(|most| failed >= most)
-    }
-
-    fn explain(&mut self, from: ClusterState, sight: Sight<'_>) {
-        let known = match sight {
-            Sight::Unreached(why) => {
-                self.reason = format!("it is not reached: {why}; {}", self.tries());
-                self.message.clone_from(&self.reason);
-                return;
-            }
-            Sight::Reached(known) => known,
-        };
-        match self.state {
-            ClusterState::Pending => self.reason = UNSEEN.to_owned(),
-            ClusterState::Connecting => self.reason = BACK.to_owned(),
+    /// Derives the state of a cluster that is reached.
+    fn settle(&mut self) {
+        let failing: Vec<String> = self
+            .providers
+            .iter()
+            .filter_map(Provider::failing)
+            .collect();
+        let (before, worst) = (self.state, self.known.worst(!failing.is_empty()));
+        self.state = next(before, Sight::Reached(worst));
+        self.message = match self.state {
+            ClusterState::Pending => UNSEEN.to_owned(),
+            ClusterState::Connecting => BACK.to_owned(),
             // What is known by now does not suffice for another.
-            state if state == from && known.worst().is_none() => {}
-            _ => self.reason = known.words(),
+            _ if worst.is_none() => return,
+            _ => self.known.words(&failing),
+        };
+        if let Some(why) = &self.known.unread {
+            self.message += &format!("; its nodes could not be read: {why}");
         }
-        self.message.clone_from(&self.reason);
-        if let Some(why) = known.unread {
-            self.message.push_str(NODES_UNREAD);
-            self.message.push_str(why);
-        }
-        if let Some(Ready::Unknown(why)) = known.api {
-            self.message.push_str(API_UNKNOWN);
-            self.message.push_str(why);
+        if let Some(Ready::Unknown(why)) = &self.known.api {
+            self.message += &format!("; whether its API server is ready is not known: {why}");
         }
     }
 
-    /// How many times it is tried.
-    fn tries(&self) -> String {
-        let failed = self.retries.map_or(0, |retries| retries.failed);
-        match (self.state, self.limits.most) {
-            (ClusterState::Offline, Some(0)) => "no retry is asked for".to_owned(),
-            (ClusterState::Offline, _) => "the retries are used up".to_owned(),
-            (_, None) => "it is tried again without end".to_owned(),
-            (_, Some(most)) => format!("{failed} of {most} retries have failed"),
+    /// Counts on nothing that was seen, and looks again immediately.
+    fn look_anew(&mut self, at: Instant) {
+        self.known = Known {
+            silent: self.known.silent,
+            ..Known::default()
+        };
+        (self.nodes_due, self.api_due) = (at, at);
+    }
+
+    /// When the Nodes are to be read next; `None` while the cluster is not reached.
+    pub fn nodes_due(&self) -> Option<Instant> {
+        self.is_reached.then_some(self.nodes_due)
+    }
+
+    /// What else is to be looked at next, and when; nothing while the cluster is not reached.
+    pub fn next(&self) -> Option<(Instant, Look)> {
+        let providers = self.providers.iter().enumerate();
+        let providers = providers.map(|(place, it)| (it.due, Look::Provider(place)));
+        let looks = [(self.api_due, Look::Ready)].into_iter().chain(providers);
+        looks
+            .filter(|_| self.is_reached)
+            .min_by_key(|(due, _)| *due)
+    }
+
+    /// A look begins. What it comes to is handed to [`Self::take`]; if it is lost, it is due again when it
+    /// would have ended by all means.
+    pub fn began(&mut self, look: Look, at: Instant) {
+        match look {
+            Look::Ready => self.api_due = at + OFTEN,
+            Look::Provider(place) => {
+                if let Some(provider) = self.providers.get_mut(place) {
+                    provider.began(at);
+                }
+            }
         }
+    }
+
+    /// What is reported of the cluster.
+    pub fn view(&self) -> View {
+        View {
+            state: self.state,
+            message: self.message.clone(),
+            nodes: self.known.nodes.clone(),
+        }
+    }
+
+    /// What is reported of its providers of metrics.
+    pub fn statuses(&self) -> Vec<CheckStatus> {
+        self.providers.iter().map(Provider::status).collect()
     }
 }
 
-fn limits(settings: &ObserverSettings) -> Limits {
-    Limits {
-        delay: settings.backoff_delay.get(),
-        factor: u32::try_from(settings.backoff).unwrap_or(1),
-        // -1 stands for no limit.
-        most: u32::try_from(settings.backoff_limit).ok(),
-    }
-}
-
-/// The state that follows; `exhausted`: the retries are used up.
-fn next(state: ClusterState, sight: Sight<'_>, exhausted: bool) -> ClusterState {
-    use ClusterState::{Connecting, Degraded, Offline, Pending};
-    match (state, sight) {
-        (Offline | Connecting, Sight::Unreached(_)) => Offline,
-        (_, Sight::Unreached(_)) if exhausted => Offline,
-        (_, Sight::Unreached(_)) => Degraded,
-        (Offline, Sight::Reached(_)) => Connecting,
-        (Pending | Degraded, Sight::Reached(known)) => known.worst().unwrap_or(Pending),
-        (state, Sight::Reached(known)) => known.worst().unwrap_or(state),
-    }
-}
-
-impl Known<'_> {
-    /// The worst of what is known; `None` until all is on which a state depends.
-    fn worst(&self) -> Option<ClusterState> {
-        // Whatever else may be found, it is no worse.
-        if self.silent.is_some() {
-            return Some(ClusterState::NotReady);
-        }
-        let (api, nodes) = (self.api?, self.nodes?);
-        Some(if matches!(api, Ready::No(_)) || nodes.not_ready > 0 {
-            ClusterState::NotReady
-        } else if nodes.well < nodes.all {
-            ClusterState::Unhealthy
-        } else if !self.failing.is_empty() {
-            ClusterState::FailingMetrics
-        } else {
-            ClusterState::Online
-        })
-    }
-
-    /// All that is amiss, from the worst; or that nothing is.
-    fn words(&self) -> String {
-        let mut amiss = Vec::new();
-        if let Some(Ready::No(failed)) = self.api {
-            amiss.push(format!(
-                "its API server says that it is not ready: {} failed",
-                failed.join(", ")
-            ));
-        }
-        if let Some((expired, all)) = self.silent {
-            amiss.push(format!(
-                "its kubelets are silent: {expired} of {all} node leases that count are expired"
-            ));
-        }
-        amiss.extend(self.nodes.into_iter().flat_map(nodes::troubles));
-        amiss.extend(
-            self.failing
-                .iter()
-                .map(|provider| format!("its provider of metrics {provider}")),
-        );
-        match (amiss.is_empty(), self.nodes.map_or(0, |nodes| nodes.all)) {
-            (false, _) => amiss.join("; "),
-            (true, 0) => "it answers, and has no nodes".to_owned(),
-            (true, 1) => "it answers, and its node is well".to_owned(),
-            (true, all) => format!("it answers, and its {all} nodes are well"),
-        }
-    }
+/// How many of how many leases an earlier run has found to be expired, if that was an outage.
+fn silent(status: &ClusterHealthStatus) -> Option<(usize, usize)> {
+    let outage = status.reason.as_deref() == Some(OUTAGE);
+    let leases = status.leases.as_ref().filter(|_| outage)?;
+    let count = |number: i32| usize::try_from(number).ok();
+    Some((count(leases.expired)?, count(leases.candidates)?))
 }
 
 #[cfg(test)]

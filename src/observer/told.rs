@@ -1,6 +1,5 @@
 //! Events about the state of a cluster: one when it gets into trouble, and one when the trouble is over.
 
-use super::state::is_left_of_silence;
 use crate::{
     api::{ClusterHealthStatus, ClusterState, OUTAGE, Protection},
     status::events::{
@@ -28,13 +27,11 @@ fn trouble(state: ClusterState) -> Option<&'static Kind> {
     }
 }
 
-/// An outage is told as such, and that the cluster is protected from it. What is left of it is no news.
+/// An outage is told as such, and that the cluster is protected from it.
 fn is_told_otherwise(status: &ClusterHealthStatus) -> bool {
     let outage = status.reason.as_deref() == Some(OUTAGE);
     let protected = status.protection != Protection::None;
-    let message = status.state_message.as_deref();
-    let left = message.is_some_and(is_left_of_silence);
-    status.state == Some(ClusterState::NotReady) && (outage || protected || left)
+    status.state == Some(ClusterState::NotReady) && (outage || protected)
 }
 
 impl ToldState {

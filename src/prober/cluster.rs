@@ -22,7 +22,7 @@ use crate::{
     api::{CheckStatus, ClusterHealthStatus, Protection},
     checks::{Checks, Runner},
     cluster::Settings,
-    observer::{View, observation::Observation},
+    observer::{View, state::Observation},
     runtime::{metrics::InState, timer::until},
     util::now::Now,
 };

@@ -1,7 +1,8 @@
 use rstest::rstest;
+use serde_json::json;
 
 use super::*;
-use crate::api::Duration as Span;
+use crate::api::{CheckResult, Duration as Span, LeaseCounts};
 
 /// What can be seen, as the head of the table calls it.
 const SIGHTS: [&str; 8] = [
@@ -22,10 +23,8 @@ fn table() -> Vec<(ClusterState, Vec<ClusterState>)> {
     let rows = document.lines().skip_while(|line| *line != head).skip(2);
     let rows = rows.take_while(|line| line.starts_with('|'));
     let state = |name| {
-        STATES
-            .into_iter()
-            .find(|state| state.name() == name)
-            .unwrap()
+        let mut states = STATES.into_iter();
+        states.find(|state| state.name() == name).unwrap()
     };
     rows.map(|row| {
         let mut cells = row.trim_matches(['|', ' ']).split(" | ");
@@ -36,12 +35,37 @@ fn table() -> Vec<(ClusterState, Vec<ClusterState>)> {
     .collect()
 }
 
-fn settings(limit: i32, delay: u16, factor: i32) -> ObserverSettings {
-    ObserverSettings {
+fn settings(limit: i32, delay: u16, factor: i32) -> Arc<ObserverSettings> {
+    Arc::new(ObserverSettings {
         backoff: factor,
         backoff_delay: Span::from_secs(delay),
         backoff_limit: limit,
         ..ObserverSettings::default()
+    })
+}
+
+/// Observed in this state, with a provider of metrics that fails or passes.
+fn observed(from: ClusterState, limit: i32, fails: bool, known: Known) -> Observation {
+    let settings: ObserverSettings = serde_json::from_value(json!({
+        "backoffLimit": limit,
+        "metricsProviders": [{"name": "metrics", "apiService": "v1beta1.metrics.k8s.io"}],
+    }))
+    .unwrap();
+    let result = match fails {
+        true => CheckResult::Failing,
+        false => CheckResult::Passing,
+    };
+    let check =
+        json!({"name": "metrics", "type": "ApiService", "result": result, "message": "503"});
+    let status = ClusterHealthStatus {
+        state: Some(from),
+        state_message: Some("before".to_owned()),
+        checks: vec![serde_json::from_value(check).unwrap()],
+        ..ClusterHealthStatus::default()
+    };
+    Observation {
+        known,
+        ..Observation::new(Arc::new(settings), Some(&status), Instant::now(), 0.5)
     }
 }
 
@@ -53,10 +77,10 @@ fn well() -> NodeCounts {
     }
 }
 
-fn silent(nodes: usize) -> NodeCounts {
+fn silent() -> NodeCounts {
     NodeCounts {
-        well: 3 - nodes,
-        not_ready: nodes,
+        well: 2,
+        not_ready: 1,
         ..well()
     }
 }
@@ -69,13 +93,33 @@ fn pressed() -> NodeCounts {
     }
 }
 
-fn known<'a>(api: &'a Ready, nodes: &'a NodeCounts, failing: &'a [String]) -> Known<'a> {
+fn no() -> Ready {
+    Ready::No(vec!["etcd".to_owned()])
+}
+
+fn unknown() -> Ready {
+    Ready::Unknown("404".to_owned())
+}
+
+fn known(api: Ready, nodes: NodeCounts) -> Known {
     Known {
         api: Some(api),
         nodes: Some(nodes),
-        silent: None,
-        unread: None,
-        failing,
+        ..Known::default()
+    }
+}
+
+fn outage(of: Known) -> Known {
+    Known {
+        silent: Some((2, 3)),
+        ..of
+    }
+}
+
+fn unread(of: Known) -> Known {
+    Known {
+        unread: Some("403".to_owned()),
+        ..of
     }
 }
 
@@ -83,81 +127,66 @@ fn known<'a>(api: &'a Ready, nodes: &'a NodeCounts, failing: &'a [String]) -> Kn
 #[test]
 fn every_state_and_every_sight() {
     let now = Instant::now();
-    let failing = ["metrics: 503".to_owned()];
-    let (no, unknown) = (Ready::No(vec!["etcd".into()]), Ready::Unknown("404".into()));
-    let (well, silent, pressed) = (well(), silent(1), pressed());
-    let both = NodeCounts {
-        not_ready: 1,
-        well: 1,
-        ..pressed.clone()
-    };
-    let sights: [Vec<Sight<'_>>; 8] = [
-        vec![Sight::Unreached("refused")],
-        vec![Sight::Unreached("refused")],
-        [
-            Known::default(),
-            Known {
-                nodes: None,
-                ..known(&no, &well, &failing)
-            },
-            Known {
-                api: None,
-                ..known(&no, &silent, &failing)
-            },
-            Known {
-                unread: Some("403"),
-                nodes: None,
-                ..known(&Ready::Yes, &well, &[])
-            },
-        ]
-        .map(Sight::Reached)
-        .to_vec(),
-        [
-            known(&no, &well, &[]),
-            known(&no, &both, &failing),
-            known(&Ready::Yes, &silent, &[]),
-            known(&unknown, &both, &failing),
-            Known {
-                silent: Some((2, 3)),
-                ..known(&Ready::Yes, &pressed, &failing)
-            },
-            Known {
-                silent: Some((2, 3)),
-                ..Known::default()
-            },
-        ]
-        .map(Sight::Reached)
-        .to_vec(),
-        [
-            known(&Ready::Yes, &pressed, &[]),
-            known(&unknown, &pressed, &failing),
-        ]
-        .map(Sight::Reached)
-        .to_vec(),
-        vec![Sight::Reached(known(&unknown, &well, &failing))],
-        [known(&Ready::Yes, &well, &[]), known(&unknown, &well, &[])]
-            .map(Sight::Reached)
-            .to_vec(),
-        vec![Sight::Reached(Known {
-            unread: Some("403"),
-            ..known(&Ready::Yes, &well, &[])
-        })],
+    // Whether the provider of metrics fails, and what else is known.
+    let reached = [
+        vec![
+            (false, Known::default()),
+            (
+                true,
+                Known {
+                    nodes: None,
+                    ..known(no(), well())
+                },
+            ),
+            (
+                true,
+                Known {
+                    api: None,
+                    ..known(no(), silent())
+                },
+            ),
+            (
+                false,
+                unread(Known {
+                    nodes: None,
+                    ..known(Ready::Yes, well())
+                }),
+            ),
+        ],
+        vec![
+            (false, known(no(), well())),
+            (true, known(no(), pressed())),
+            (false, known(Ready::Yes, silent())),
+            (true, known(unknown(), silent())),
+            (true, outage(known(Ready::Yes, pressed()))),
+            (false, outage(Known::default())),
+        ],
+        vec![
+            (false, known(Ready::Yes, pressed())),
+            (true, known(unknown(), pressed())),
+        ],
+        vec![(true, known(unknown(), well()))],
+        vec![
+            (false, known(Ready::Yes, well())),
+            (false, known(unknown(), well())),
+        ],
+        vec![(false, unread(known(Ready::Yes, well())))],
     ];
     let table = table();
     assert!(table.iter().map(|(from, _)| *from).eq(STATES));
     for (from, follow) in table {
         assert_eq!(follow.len(), SIGHTS.len());
-        for ((place, sights), to) in sights.iter().enumerate().zip(follow) {
-            for sight in sights {
-                let limit = if place == 1 { 0 } else { 3 };
-                let settings = settings(limit, 1, 1);
-                let mut machine = Machine::recalled(&settings, from, "before".to_owned());
-                let transition = machine.observe(now, *sight);
-                let case = format!("{from:?}, {}: {sight:?}", SIGHTS[place]);
-                assert_eq!(machine.state(), to, "{case}");
-                let expected = (from != to).then_some(Transition { from, to });
-                assert_eq!(transition, expected, "{case}");
-                assert!(!machine.message().is_empty(), "{case}");
+        for (limit, to) in [(3, follow[0]), (0, follow[1])] {
+            let mut it = observed(from, limit, false, known(Ready::Yes, well()));
+            it.unreached(now, "refused");
+            assert_eq!(it.state, to, "{from:?}, not reached, {limit}");
+        }
+        for (sights, to) in reached.iter().zip(&follow[2..]) {
+            for (fails, known) in sights {
+                let mut it = observed(from, 3, *fails, known.clone());
+                assert_eq!(it.reached(now), from == ClusterState::Offline);
+                assert_eq!(it.state, *to, "{from:?}, {fails}: {known:?}");
+                assert!(!it.message.is_empty(), "{from:?}, {fails}: {known:?}");
             }
         }
     }
@@ -173,15 +202,16 @@ fn every_state_and_every_sight() {
 #[case::from_the_retry_before(settings(2, 15, 1), &[0, 10, 20, 30, 35], "DDDDO")]
 #[case::longer_and_longer(settings(3, 10, 2), &[0, 10, 20, 30, 60, 70], "DDDDDO")]
 #[case::an_hour_at_most(settings(3, 3600, 10), &[0, 3600, 7200, 10_800], "DDDO")]
-fn retries(#[case] settings: ObserverSettings, #[case] seconds: &[u64], #[case] expected: &str) {
-    let mut machine = Machine::recalled(&settings, ClusterState::Online, String::new());
+fn retries(
+    #[case] settings: Arc<ObserverSettings>,
+    #[case] seconds: &[u64],
+    #[case] expected: &str,
+) {
     let begin = Instant::now();
+    let mut observation = Observation::new(settings, None, begin, 0.0);
     let states = seconds.iter().map(|second| {
-        machine.observe(
-            begin + Duration::from_secs(*second),
-            Sight::Unreached("refused"),
-        );
-        match machine.state() {
+        observation.unreached(begin + Duration::from_secs(*second), "refused");
+        match observation.state {
             ClusterState::Degraded => 'D',
             ClusterState::Offline => 'O',
             other => panic!("{other:?}"),
@@ -193,86 +223,129 @@ fn retries(#[case] settings: ObserverSettings, #[case] seconds: &[u64], #[case] 
 #[test]
 fn the_message_says_why() {
     let now = Instant::now();
-    let settings = settings(3, 1, 1);
-    let mut machine = Machine::new(&settings);
-    assert_eq!(machine.message(), "it has not been probed yet");
-    let failing = ["metrics: it answers 503".to_owned()];
-    let nodes = NodeCounts {
-        all: 3,
-        well: 1,
-        not_ready: 1,
-        memory_pressure: 1,
-        unhealthy: vec![
-            crate::api::UnhealthyNode {
-                name: "a".into(),
-                problems: vec!["NotReady".into()],
-            },
-            crate::api::UnhealthyNode {
-                name: "c".into(),
-                problems: vec!["MemoryPressure".into()],
-            },
-        ],
-        ..NodeCounts::default()
-    };
-    let no = Ready::No(vec!["etcd".into(), "ping".into()]);
-    let unknown = Ready::Unknown("it is not served (404)".into());
-    let all = well();
-    let unread = Known {
-        unread: Some("403"),
-        ..known(&unknown, &all, &[])
-    };
-    for (sight, expected) in [
+    let mut it = observed(ClusterState::Pending, 3, true, Known::default());
+    it.unreached(now, "the connection is refused");
+    assert_eq!(
+        it.message,
+        "it is not reached: the connection is refused; 0 of 3 retries have failed"
+    );
+    let unseen =
+        "it answers; its nodes, or whether its API server is ready, have not been seen yet";
+    let left =
+        "; its nodes could not be read: 403; whether its API server is ready is not known: 404";
+    let fails = "its provider of metrics metrics: 503";
+    let silent_leases = "its kubelets are silent: 2 of 3 node leases that count are expired";
+    for (known, expected) in [
         (
-            Sight::Unreached("the connection is refused"),
-            "it is not reached: the connection is refused; 0 of 3 retries have failed",
+            unread(Known::default()),
+            format!("{unseen}; its nodes could not be read: 403"),
         ),
         (
-            Sight::Reached(Known {
-                unread: Some("403"),
-                ..Known::default()
-            }),
-            "it answers; its nodes, or whether its API server is ready, have not been seen yet; its \
-             nodes could not be read: 403",
+            known(no(), silent()),
+            format!(
+                "its API server says that it is not ready: etcd failed; 1 of 3 nodes is not ready; {fails}"
+            ),
         ),
         (
-            Sight::Reached(known(&no, &nodes, &failing)),
-            "its API server says that it is not ready: etcd, ping failed; 1 of 3 nodes is not ready \
-             (a); 1 of 3 nodes is under memory pressure (c); its provider of metrics metrics: it \
-             answers 503",
-        ),
-        (
-            Sight::Reached(unread),
-            "it answers, and its 3 nodes are well; its nodes could not be read: 403; whether its API \
-             server is ready is not known: it is not served (404)",
+            known(Ready::Yes, pressed()),
+            format!("1 of 3 nodes is under disk pressure; {fails}"),
         ),
         // An outage waits for nothing else to be known.
         (
-            Sight::Reached(Known {
-                silent: Some((2, 3)),
-                ..Known::default()
-            }),
-            "its kubelets are silent: 2 of 3 node leases that count are expired",
+            outage(Known::default()),
+            format!("{silent_leases}; {fails}"),
         ),
-        (
-            Sight::Reached(unread),
-            "it answers, and its 3 nodes are well; its nodes could not be read: 403; whether its API \
-             server is ready is not known: it is not served (404)",
-        ),
+        (unread(known(unknown(), well())), format!("{fails}{left}")),
         // What is not known does not pile up.
         (
-            Sight::Reached(Known {
-                nodes: None,
-                ..unread
+            unread(Known {
+                api: Some(unknown()),
+                ..Known::default()
             }),
-            "it answers, and its 3 nodes are well; its nodes could not be read: 403; whether its API \
-             server is ready is not known: it is not served (404)",
-        ),
-        (
-            Sight::Reached(known(&Ready::Yes, &all, &[])),
-            "it answers, and its 3 nodes are well",
+            format!("{fails}{left}"),
         ),
     ] {
-        machine.observe(now, sight);
-        assert_eq!(machine.message(), expected);
+        it.known = known;
+        it.reached(now);
+        assert_eq!(it.message, expected);
     }
+}
+
+/// What is looked at next, Nodes included, and at which second of the observation.
+fn next_of(observation: &Observation, begin: Instant) -> Vec<(u64, &'static str)> {
+    let since = |due: Instant| (due - begin).as_secs();
+    let look = observation.next().map(|(due, _)| (since(due), "another"));
+    let nodes = observation.nodes_due().map(|due| (since(due), "Nodes"));
+    nodes.into_iter().chain(look).collect()
+}
+
+#[test]
+fn nodes_are_seldom_read_while_all_is_well_and_often_while_not() {
+    let begin = Instant::now();
+    let at = |second| begin + Duration::from_secs(second);
+    let mut it = Observation::new(settings(-1, 1, 1), None, begin, 0.5);
+    assert_eq!(next_of(&it, begin), [], "it is not reached yet");
+    it.reached(begin);
+    let mut take = |found, second| {
+        let news = it.take(found, at(second), Timestamp::UNIX_EPOCH, 0.0);
+        (news, next_of(&it, begin))
+    };
+    let nodes = |nodes| Found::Nodes(Ok(nodes));
+    assert_eq!(
+        take(nodes(well()), 0),
+        (true, vec![(300, "Nodes"), (0, "another")])
+    );
+    let ready = take(Found::Ready(Ready::Yes), 0);
+    assert_eq!(ready, (true, vec![(300, "Nodes"), (60, "another")]));
+    assert_eq!(take(nodes(pressed()), 300).1[0], (360, "Nodes"));
+    assert!(!take(nodes(pressed()), 360).0, "nothing is new");
+    let unread = || Found::Nodes(Err("403".to_owned()));
+    assert_eq!(
+        take(unread(), 420),
+        (true, vec![(480, "Nodes"), (60, "another")])
+    );
+    assert!(!take(unread(), 480).0);
+    assert_eq!(take(Found::Ready(no()), 500).1[1], (510, "another"));
+}
+
+/// The silence may have ended while nobody watched, or its proof may not have come about again.
+#[rstest]
+#[case::an_outage(ClusterState::NotReady, "Outage", Protection::Active, true)]
+#[case::perhaps_one(ClusterState::NotReady, "Suspect", Protection::None, true)]
+#[case::protected(ClusterState::Online, "Healthy", Protection::Restoring, true)]
+#[case::well(ClusterState::Online, "Healthy", Protection::None, false)]
+fn what_is_left_of_a_silence_is_looked_at_when_it_is_over(
+    #[case] state: ClusterState,
+    #[case] reason: &str,
+    #[case] protection: Protection,
+    #[case] ends: bool,
+) {
+    let begin = Instant::now();
+    let status = ClusterHealthStatus {
+        state: Some(state),
+        reason: Some(reason.to_owned()),
+        protection,
+        leases: Some(LeaseCounts {
+            candidates: 3,
+            expired: 2,
+            unknown: 0,
+        }),
+        ..ClusterHealthStatus::default()
+    };
+    let mut it = Observation::new(settings(-1, 1, 1), Some(&status), begin, 0.5);
+    it.reached(begin);
+    assert_eq!(
+        (it.state, it.nodes_due().unwrap()),
+        (state, begin + OFTEN / 2)
+    );
+    // Other settings forget no silence.
+    it.restart(settings(3, 1, 1), begin, 0.5);
+    let later = begin + Duration::from_secs(10);
+    assert_eq!(it.judged(later, None), ends);
+    it.reached(later);
+    let due = if ends { later } else { begin + OFTEN / 2 };
+    assert_eq!(it.nodes_due().unwrap(), due);
+    let left = state == ClusterState::NotReady;
+    assert_eq!(it.state, if left { ClusterState::Pending } else { state });
+    assert!(!it.judged(later, None), "that is so once");
 }

@@ -26,7 +26,7 @@ pub(in crate::prober) use self::probe::STATES;
 use crate::{
     api::{CheckStatus, ClusterHealthStatus},
     cluster::Settings,
-    observer::{View, looks::Looks, observation::Observation},
+    observer::{View, looks::Looks, state::Observation},
     prober::{
         metrics::ProberMetrics,
         sources::{Evidence, Sources},

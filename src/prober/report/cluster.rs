@@ -104,7 +104,8 @@ impl Cluster {
     /// Takes up a report. Returns an event, and whether policies have to know.
     pub(super) fn take(&mut self, name: &str, mut report: ClusterReport) -> (Option<Event>, bool) {
         self.recalled.fill_in(&mut report.checks);
-        let now = Said::by(report);
+        let mut now = Said::by(report);
+        now.keep_nodes(self.status());
         self.log_state(name, &now.status);
         let event = self.hysteresis.look(&now.status);
         let before = self.record.wanted.as_ref();

@@ -45,6 +45,25 @@ impl Said {
         let status = status(&report);
         Self { report, status }
     }
+
+    /// Keeps what was said of the nodes until they have been read.
+    pub(super) fn keep_nodes(&mut self, said: &ClusterHealthStatus) {
+        let status = &mut self.status;
+        if status.state.is_none() || status.nodes.is_some() {
+            return;
+        }
+        status.nodes.clone_from(&said.nodes);
+        status
+            .nodes_pid_pressure
+            .clone_from(&said.nodes_pid_pressure);
+        status
+            .nodes_memory_pressure
+            .clone_from(&said.nodes_memory_pressure);
+        status
+            .nodes_disk_pressure
+            .clone_from(&said.nodes_disk_pressure);
+        status.unhealthy_nodes.clone_from(&said.unhealthy_nodes);
+    }
 }
 
 /// A ClusterHealth.

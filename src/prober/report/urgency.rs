@@ -39,7 +39,7 @@ pub(super) fn urgency(said: &Said, wanted: &Said) -> Option<Urgency> {
         || a.state != b.state
         || a.nodes.is_some() != b.nodes.is_some()
         || a.unhealthy_nodes != b.unhealthy_nodes
-        || troubles(&said.report) != troubles(&wanted.report)
+        || have_other_troubles(&said.report, &wanted.report)
         || !a.checks.iter().map(result).eq(b.checks.iter().map(result))
     {
         Some(Urgency::Observed)
@@ -150,6 +150,13 @@ fn skipped(report: &ClusterReport) -> Option<&str> {
         Finding::Skipped { message, .. } => Some(message),
         _ => None,
     }
+}
+
+/// Whether other numbers of nodes are in trouble, where they have been read.
+fn have_other_troubles(said: &ClusterReport, wanted: &ClusterReport) -> bool {
+    troubles(said)
+        .zip(troubles(wanted))
+        .is_some_and(|(said, wanted)| said != wanted)
 }
 
 /// The number of nodes in each kind of trouble.

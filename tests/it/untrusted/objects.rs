@@ -1,14 +1,9 @@
 //! Objects of the seed whose readers forgive: Shoots within Clusters, and records of ours that were edited.
 
-use std::sync::Arc;
-
 use dependency_watchdog::{
-    api::{
-        ClusterHealth, ClusterHealthStatus, DependentStatus, MAX_UNHEALTHY_NODES, ObserverSettings,
-    },
+    api::{ClusterHealth, DependentStatus},
     cluster::PolicyHold,
     gardener::Cluster,
-    observer::{NodeCounts, observation::Observation},
     prober::{
         debts::Debts,
         machine::{ClusterMachine, Input},
@@ -19,7 +14,6 @@ use dependency_watchdog::{
 use kube::core::{DeserializeGuard, ObjectList};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use super::{fuzz::fuzzed, mutate::changed};
 
@@ -112,67 +106,6 @@ fuzzed!(
         }
         debts.adopt(&[]);
         prop_assert!(is_kept(&debts, &owed), "what is owed is forgotten");
-        Ok(())
-    }
-);
-
-/// The part of a record that is about the state of the cluster.
-fn observed() -> Value {
-    let check = |name: &str, role: Value| {
-        json!({
-            "name": name, "role": role, "type": "HttpGet", "result": "Failing",
-            "since": "2026-11-20T11:02:33Z", "message": "m",
-        })
-    };
-    let mut status = health()["status"].clone();
-    for (field, value) in [
-        ("state", json!("UNHEALTHY")),
-        ("stateMessage", json!("1 of 3 nodes is not ready")),
-        ("nodes", json!("1/3")),
-        ("nodesPidPressure", json!("1/3")),
-        ("nodesMemoryPressure", json!("0/3")),
-        ("nodesDiskPressure", json!("0/3")),
-        (
-            "unhealthyNodes",
-            json!([
-                {"name": "a", "problems": ["NotReady"]}, {"name": "b", "problems": ["PIDPressure"]},
-            ]),
-        ),
-        (
-            "checks",
-            json!([check("a", json!("Gate")), check("b", Value::Null)]),
-        ),
-    ] {
-        status[field] = value;
-    }
-    status
-}
-
-fuzzed!(
-    /// It is shown again, until the nodes are seen.
-    any_state_of_an_earlier_run_is_recalled_within_its_bounds,
-    300,
-    changed(vec![observed()], 4),
-    |status| {
-        let Ok(status) = serde_json::from_str::<ClusterHealthStatus>(&status.text) else {
-            return Ok(());
-        };
-        let settings: ObserverSettings = serde_json::from_value(json!({})).unwrap();
-        let now = Instant::now();
-        let observation = Observation::new(Arc::new(settings), Some(&status), now, 0.5);
-        let Some(counts) = observation.view().nodes else {
-            return Ok(());
-        };
-        prop_assert!(counts.unhealthy.len() <= MAX_UNHEALTHY_NODES.min(counts.all));
-        let NodeCounts { pid_pressure, memory_pressure, disk_pressure, .. } = counts;
-        for some in [counts.well, counts.not_ready, pid_pressure, memory_pressure, disk_pressure] {
-            prop_assert!(some <= counts.all, "{:?}", counts);
-        }
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-. ()".contains(c);
-        for node in &counts.unhealthy {
-            prop_assert!(node.name.len() <= 253 && node.name.chars().all(plain), "{:?}", node);
-            prop_assert!(node.problems.len() <= 4, "{:?}", node);
-        }
         Ok(())
     }
 );

@@ -11,7 +11,7 @@ use super::Task;
 use crate::{
     observer::{
         NodeCounts,
-        observation::{Found, Look},
+        state::{Found, Look},
     },
     prober::{
         nodes::Facts,
@@ -60,17 +60,18 @@ pub(super) struct NodeRead {
 }
 
 impl Task {
-    /// What is read next beside the leases, and when. It begins right after a list, or so long before the next one
-    /// that it may end meanwhile; what a proof needs begins immediately.
-    pub(super) fn next_beside(&self, due: Instant) -> Option<(Instant, Look)> {
-        let reached = self.reached?;
+    /// What is read next beside the leases, and when: the Nodes, unless it is a look. It begins right after a list,
+    /// or so long before the next one that it may end meanwhile; what a proof needs begins immediately.
+    pub(super) fn next_beside(&self, due: Instant) -> Option<(Instant, Option<Look>)> {
+        let (reached, now) = (self.reached?, Instant::now());
         let wanted = self.watch.wants_facts();
-        let nodes = self.nodes_at().map(|at| (at, Look::Nodes));
-        if wanted && nodes.is_some() || self.proving {
+        let nodes = self.nodes_at().map(|at| (at, None));
+        if self.proving || nodes.is_some_and(|(at, _)| wanted && at <= now) {
             return nodes.filter(|_| wanted);
         }
         let looks = self.orders.context.looks.as_ref();
         let look = looks.and_then(|_| self.observation.next());
+        let look = look.map(|(at, look)| (at, Some(look)));
         let next = [nodes, look].into_iter().flatten();
         let (at, look) = next.min_by_key(|(at, _)| *at)?;
         let at = match self.began.filter(|_| !self.beside.is_empty()) {
@@ -78,7 +79,7 @@ impl Task {
             None => at,
         };
         let lead = LEAD.min(self.orders.settings.rules.interval / 2);
-        let ends = at <= reached || at.max(Instant::now()) + lead <= due;
+        let ends = at <= reached || at.max(now) + lead <= due;
         ends.then_some((at, look))
     }
 
@@ -106,8 +107,8 @@ impl Task {
         Some(soonest.max(self.nodes.allowed))
     }
 
-    /// Begins to read something beside the leases.
-    pub(super) fn begin(&mut self, look: Look) {
+    /// Begins to read something beside the leases: the Nodes, unless it is a look.
+    pub(super) fn begin(&mut self, look: Option<Look>) {
         let Some(shoot) = self.sources.shoot() else {
             self.reached = None;
             return;
@@ -117,7 +118,7 @@ impl Task {
         let generation = self.generation;
         let settings = &self.orders.settings;
         match (look, self.orders.context.looks.clone()) {
-            (Look::Nodes, _) => {
+            (None, _) => {
                 let awaited = self.orders.awaits.is_some_and(|(_, missing)| missing);
                 let urgent = self.watch.wants_facts() || awaited;
                 let all = urgent || self.orders.protected || self.watch.lacks_facts();
@@ -135,7 +136,7 @@ impl Task {
                 }
                 self.nodes.began = Some(now);
             }
-            (Look::Ready, Some(looks)) => {
+            (Some(look @ Look::Ready), Some(looks)) => {
                 self.observation.began(look, now);
                 let limit = settings.rules.timeout;
                 self.beside.spawn(async move {
@@ -143,7 +144,7 @@ impl Task {
                     (generation, Beside::State(found))
                 });
             }
-            (Look::Provider(place), Some(looks)) => {
+            (Some(look @ Look::Provider(place)), Some(looks)) => {
                 self.observation.began(look, now);
                 let provider = settings.observer.metrics_providers.get(place);
                 let Some(provider) = provider.cloned() else {
@@ -151,8 +152,8 @@ impl Task {
                 };
                 let names = (settings.policy.clone(), self.name.clone());
                 self.beside.spawn(async move {
-                    let answer = looks.provider(provider, shoot, names).await;
-                    let found = Found::Provider(place, answer);
+                    let outcome = looks.provider(provider, shoot, names).await;
+                    let found = Found::Provider(place, outcome);
                     (generation, Beside::State(found))
                 });
             }

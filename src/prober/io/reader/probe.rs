@@ -9,7 +9,6 @@ use tokio::{
 
 use super::{Read, Task};
 use crate::{
-    api::ClusterState,
     prober::{
         leases::LeaseSnapshot,
         proof::Proof,
@@ -50,13 +49,10 @@ impl Task {
         if let Ok(conclusion) = &read {
             self.judged(conclusion);
         }
-        let transition = match &reached {
-            Ok(()) => self.observation.reached(began),
+        match &reached {
+            Ok(()) if self.observation.reached(began) => self.generation += 1,
+            Ok(()) => {}
             Err(why) => self.observation.unreached(began, why),
-        };
-        if transition.is_some_and(|change| change.to == ClusterState::Connecting) {
-            // A look that began before the server was away says nothing about it now.
-            self.generation += 1;
         }
         self.count(match &read {
             Ok(conclusion) if !matches!(conclusion.verdict, Verdict::Undetermined(_)) => JUDGED,

@@ -1,0 +1,98 @@
+//! What is known of a cluster, and the state that follows from it.
+
+use crate::{api::ClusterState, observer::NodeCounts};
+
+/// What came of asking an API server whether it is ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ready {
+    /// It says that it is.
+    Yes,
+    /// It says that it is not: the first of its checks that fail.
+    No(Vec<String>),
+    /// It says neither, for this reason, which is no evidence.
+    Unknown(String),
+}
+
+/// What is known of a cluster that is reached.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    /// What came of asking its API server whether it is ready. `None` until it was asked.
+    pub(super) api: Option<Ready>,
+    /// Its nodes. `None` until they were seen.
+    pub(super) nodes: Option<NodeCounts>,
+    /// How many of how many leases are expired, if that has been found to be an outage: their kubelets
+    /// do not work, whatever the Nodes say that nobody updates any more.
+    pub(super) silent: Option<(usize, usize)>,
+    /// Why the nodes could not be read when they were last tried, if they could not.
+    pub(super) unread: Option<String>,
+}
+
+/// What a probe of a cluster has come to.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Sight {
+    /// It could not be reached; whether the retries are used up.
+    Unreached { exhausted: bool },
+    /// It was reached; the worst of what is known of it, once all is on which a state depends.
+    Reached(Option<ClusterState>),
+}
+
+/// The state that follows.
+pub(super) fn next(state: ClusterState, sight: Sight) -> ClusterState {
+    use ClusterState::{Connecting, Degraded, Offline, Pending};
+    match (state, sight) {
+        (Offline | Connecting, Sight::Unreached { .. }) => Offline,
+        (_, Sight::Unreached { exhausted: true }) => Offline,
+        (_, Sight::Unreached { .. }) => Degraded,
+        (Offline, Sight::Reached(_)) => Connecting,
+        (Pending | Degraded, Sight::Reached(worst)) => worst.unwrap_or(Pending),
+        (state, Sight::Reached(worst)) => worst.unwrap_or(state),
+    }
+}
+
+impl Known {
+    /// The worst of what is known; `None` until all is on which a state depends.
+    pub(super) fn worst(&self, metrics_fail: bool) -> Option<ClusterState> {
+        // Whatever else may be found, it is no worse.
+        if self.silent.is_some() {
+            return Some(ClusterState::NotReady);
+        }
+        let (api, nodes) = (self.api.as_ref()?, self.nodes.as_ref()?);
+        Some(if matches!(api, Ready::No(_)) || nodes.not_ready > 0 {
+            ClusterState::NotReady
+        } else if nodes.well < nodes.all {
+            ClusterState::Unhealthy
+        } else if metrics_fail {
+            ClusterState::FailingMetrics
+        } else {
+            ClusterState::Online
+        })
+    }
+
+    /// All that is amiss, from the worst; or that nothing is.
+    pub(super) fn words(&self, failing: &[String]) -> String {
+        let mut amiss = Vec::new();
+        if let Some(Ready::No(failed)) = &self.api {
+            amiss.push(format!(
+                "its API server says that it is not ready: {} failed",
+                failed.join(", ")
+            ));
+        }
+        if let Some((expired, all)) = self.silent {
+            amiss.push(format!(
+                "its kubelets are silent: {expired} of {all} node leases that count are expired"
+            ));
+        }
+        amiss.extend(self.nodes.iter().flat_map(NodeCounts::troubles));
+        let failing = failing.iter();
+        amiss.extend(failing.map(|provider| format!("its provider of metrics {provider}")));
+        match (
+            amiss.is_empty(),
+            self.nodes.as_ref().map_or(0, |nodes| nodes.all),
+        ) {
+            (false, _) => amiss.join("; "),
+            (true, 0) => "it answers, and has no nodes".to_owned(),
+            (true, 1) => "it answers, and its node is well".to_owned(),
+            (true, all) => format!("it answers, and its {all} nodes are well"),
+        }
+    }
+}
