@@ -8,16 +8,14 @@ use std::{collections::BTreeMap, iter, sync::Arc};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ApiResource;
-use tokio::{sync::watch, time::Instant};
+use tokio::{sync::watch, time::sleep};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     api::ProbePolicy,
     cluster::{Dependent, PolicyView},
     prober::{plan::Family, report::Reporter, scale::Scaler},
-    runtime::{
-        rights::{Review, Right},
-        timer::until,
-    },
+    runtime::rights::{Review, Right},
 };
 
 /// The only verb that is first needed in an outage: a missing right to read shows immediately.
@@ -45,10 +43,6 @@ pub(crate) struct Reviewer {
     pub(crate) scaler: Scaler,
     pub(crate) reporter: Reporter,
 }
-
-/// Which policy is reviewed next.
-#[derive(Default)]
-struct ReviewQueue(BTreeMap<Arc<str>, (Needs, Instant)>);
 
 impl Needs {
     /// The needs of this policy. One that selects no cluster, or is not valid, scales nothing.
@@ -89,54 +83,33 @@ fn exec() -> [Right; 3] {
     ]
 }
 
-impl ReviewQueue {
-    /// Takes up what the policies need by now: what is new or changed is due.
-    fn adopt(&mut self, needs: AllNeeds, now: Instant) {
-        self.0.retain(|policy, _| needs.contains_key(policy));
-        for (policy, needs) in needs {
-            let known = self.0.get(&policy);
-            if known.is_none_or(|(known, _)| *known != needs) {
-                self.0.insert(policy, (needs, now));
-            }
-        }
-    }
-
-    /// The policy that has been due for longest, or is due first.
-    fn next(&self) -> Option<(Instant, Arc<str>, Needs)> {
-        let policies = self.0.iter();
-        let (policy, (needs, due)) = policies.min_by_key(|(_, (_, due))| *due)?;
-        Some((*due, policy.clone(), needs.clone()))
-    }
-
-    fn postpone(&mut self, policy: &str, until: Instant) {
-        if let Some((_, due)) = self.0.get_mut(policy) {
-            *due = until;
-        }
-    }
-}
-
 impl Reviewer {
     /// Reviews each policy that is new or changed, and all of them at intervals.
     pub(crate) async fn run(self, mut needs: watch::Receiver<AllNeeds>) {
-        let mut queue = ReviewQueue::default();
+        let reviewer = Arc::new(self);
+        let mut reviewed = BTreeMap::new();
         loop {
-            queue.adopt(needs.borrow_and_update().clone(), Instant::now());
-            let next = queue.next();
-            let due = next.as_ref().map(|(due, ..)| *due);
-            tokio::select! {
-                // A change first: it may concern what is due.
-                biased;
-                changed = needs.changed() => if changed.is_err() {
-                    return;
-                },
-                () = until(due) => if let Some((_, policy, needs)) = next {
-                    let review = self.review(&policy, &needs).await;
-                    queue.postpone(&policy, Instant::now() + review.again());
-                    if let Some(missing) = review.news() {
-                        self.reporter.rights(&policy, &needs.uid, missing);
-                    }
-                },
+            let all = needs.borrow_and_update().clone();
+            reviewed.retain(|policy, (known, _)| all.get(policy) == Some(known));
+            for (policy, needs) in all {
+                reviewed.entry(policy.clone()).or_insert_with(|| {
+                    let task = reviewer.clone().attend(policy, needs.clone());
+                    (needs, AbortOnDropHandle::new(tokio::spawn(task)))
+                });
             }
+            if needs.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn attend(self: Arc<Self>, policy: Arc<str>, needs: Needs) {
+        loop {
+            let review = self.review(&policy, &needs).await;
+            if let Some(missing) = review.news() {
+                self.reporter.rights(&policy, &needs.uid, missing);
+            }
+            sleep(review.again()).await;
         }
     }
 
