@@ -233,16 +233,12 @@ impl ClusterLoop {
 
     /// What an earlier run has left, which is shown until there is something else.
     fn recall(&mut self, settings: &Settings) -> Arc<Recalled> {
-        let machine = self.protector.machine();
-        let is_protected = machine.protection() != Protection::None;
-        let protected = is_protected.then(|| machine.silent_since());
         let status = self.recalled.take();
         let observer = settings.observer.clone();
         let observation = Observation::new(observer, status.as_deref(), Instant::now(), 0.0);
         self.seen.view = Some(observation.view());
         self.seen.providers = observation.statuses();
-        let status = Mutex::new(status);
-        Arc::new(Recalled { status, protected })
+        Arc::new(Mutex::new(status))
     }
 
     fn learn_checks(&mut self) {

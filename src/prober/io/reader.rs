@@ -10,10 +10,8 @@ use std::{
     mem,
     panic::resume_unwind,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
-use k8s_openapi::jiff::Timestamp;
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc, watch},
     task::JoinSet,
@@ -36,7 +34,7 @@ use crate::{
     shoot::Unread,
     util::{
         mono_time::{MonoTime, Origin},
-        now::{Now, wall},
+        now::Now,
         since::Since,
     },
 };
@@ -69,13 +67,8 @@ pub(crate) struct ReadSettings {
     pub(crate) recalled: Option<Arc<Recalled>>,
 }
 
-/// What an earlier process has left of a cluster.
-pub(crate) struct Recalled {
-    /// Taken by the reader.
-    pub(crate) status: Mutex<Option<Box<ClusterHealthStatus>>>,
-    /// Of a cluster that is protected already, when the outage began, if known.
-    pub(crate) protected: Option<Option<Timestamp>>,
-}
+/// What an earlier process has left of a cluster, until the reader takes it.
+pub(crate) type Recalled = Mutex<Option<Box<ClusterHealthStatus>>>;
 
 impl ReadSettings {
     /// Whether both read the same, whatever was recalled.
@@ -287,19 +280,11 @@ impl Task {
         let observer = self.orders.settings.observer.clone();
         let (now, draw) = (Instant::now(), fastrand::f64());
         self.generation += 1;
-        let mut status = recalled
-            .status
+        let status = recalled
             .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let status = status.take();
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         self.observation = Observation::new(observer, status.as_deref(), now, draw);
-        if let Some(silent_since) = recalled.protected {
-            let onset = silent_since.map(|since| {
-                let age = wall().duration_since(since);
-                self.now() - Duration::try_from(age).unwrap_or_default()
-            });
-            self.watch.recall(onset);
-        }
     }
 
     /// Hands on what changes which leases count.

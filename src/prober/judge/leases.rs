@@ -178,6 +178,11 @@ impl Leases {
         };
     }
 
+    /// Has it found out anew, by two reads, whether any Node is meant to be alive.
+    pub(super) fn doubt_nodes(&mut self) {
+        self.none_alive = None;
+    }
+
     /// How many Nodes that count have no lease, unless a lease that is newer than the last read is theirs.
     pub(super) fn missing(&self) -> usize {
         let theirs = |it: &&Beat| it.place.excluded.is_none() || it.place.is_unread();

@@ -218,6 +218,11 @@ impl Assessment {
                 }
             }
         }
+        if protected && assessment.candidates > 0 {
+            // A missing lease ends nothing.
+            assessment.candidates += assessment.missing;
+            assessment.unknown += assessment.missing;
+        }
         if assessment.expired > 0 && !leases.zones().is_empty() {
             zones.retain(|zone| zone.candidates > 0);
             assessment.zones = zones;
@@ -291,12 +296,11 @@ impl Assessment {
             return match self.protected {
                 true if self.abandoned || is_cut => Verdict::Healthy,
                 true => Verdict::Undetermined(Doubt::NoCandidates),
-                false if self.hides_nodes() => Verdict::Undetermined(Doubt::NoCandidates),
+                false if self.is_blind() => Verdict::Undetermined(Doubt::NoCandidates),
                 false if is_cut => Verdict::Healthy,
                 false if self.excludes(Exclusion::LongSilent) => {
                     Verdict::Undetermined(Doubt::TooFewSilent)
                 }
-                false if self.missing > 0 => Verdict::Undetermined(Doubt::NoCandidates),
                 false => Verdict::Healthy,
             };
         }

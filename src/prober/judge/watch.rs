@@ -12,7 +12,7 @@ pub use self::answers::{Conclusion, Request, Taken};
 use self::nodes::NodeFacts;
 use crate::{
     prober::{
-        leases::{Beat, Intake, LeaseSnapshot, Leases},
+        leases::{Intake, LeaseSnapshot, Leases},
         nodes::Facts,
         proof::Proof,
         schedule::{LastRead, Occasion, ReadOutcome},
@@ -43,8 +43,6 @@ pub struct Watch {
     protected: bool,
     /// As [`Conclusion::onset`].
     onset: Option<MonoTime>,
-    /// The same, as left by another process: by two wall clocks.
-    recalled: Option<MonoTime>,
     /// Since when a restore has been allowed that waits for nodes.
     awaits: Option<MonoTime>,
     assessment: Option<Assessment>,
@@ -102,25 +100,6 @@ impl Watch {
         if !self.protected && self.in_a_row.recoveries > 0 {
             self.onset = None;
         }
-    }
-
-    /// The cluster was protected before this watch began; another process may have left the outage's start.
-    pub fn recall(&mut self, onset: Option<MonoTime>) {
-        self.recalled = onset;
-    }
-
-    /// Clocks may be wrong, so it counts only if a lease was last renewed at about that time.
-    fn adopt_recalled(&mut self) {
-        let Some(recalled) = self.recalled.take().filter(|_| self.protected) else {
-            return;
-        };
-        let renewed = self.leases.iter().filter_map(Beat::renewed);
-        let grace = self.rules.grace;
-        let onset = renewed
-            .map(|window| window.latest)
-            .filter(|at| at.since(recalled).max(recalled.since(*at)) <= grace)
-            .min();
-        self.onset = self.onset.or(onset);
     }
 
     /// Leases that had expired by then count neither way until they are renewed. One that was fresh then, or
@@ -225,7 +204,6 @@ impl Watch {
             self.forget_facts(snapshot.started);
         }
         self.facts.lack_leases = !self.leases.are_placed();
-        self.adopt_recalled();
         self.last = Some(LastRead {
             started: snapshot.started,
             finished: snapshot.finished,
@@ -276,12 +254,16 @@ impl Watch {
     /// Has Nodes and Machines read again before any verdict that depends on them.
     pub(crate) fn forget_facts(&mut self, now: MonoTime) {
         (self.facts.read, self.facts.forgot) = (None, now);
+        self.leases.doubt_nodes();
     }
 
     /// Takes in Nodes and Machines.
     pub fn learn(&mut self, facts: &Facts<'_>) {
         self.leases.learn(facts);
         self.facts.read = Some(facts.began).filter(|began| *began >= self.facts.forgot);
+        if self.facts.read.is_none() {
+            self.leases.doubt_nodes();
+        }
         self.facts.lack_leases = !self.leases.are_placed();
         self.is_due = self.awaits_facts;
         self.assessment = self.last.map(|last| self.assess(last.started));
@@ -296,6 +278,7 @@ impl Watch {
             Verdict::Outage if facts.are_outdated(&assessment, &self.proof) => OUTDATED,
             // Whatever ends a protection is known of the nodes.
             Verdict::Healthy if self.protected && facts.read.is_none() => OUTDATED,
+            Verdict::Healthy if assessment.abandoned && facts.are_old(&assessment) => OUTDATED,
             verdict => verdict,
         };
         let awaits = Verdict::Undetermined(Doubt::NoCandidates);

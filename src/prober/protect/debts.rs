@@ -279,6 +279,9 @@ impl Debts {
                 if let Some(begun) = begun {
                     entry.memory = begin(begun.step, entry.memory);
                 }
+                if is_nowhere && !entry.asked && !entry.memory.owed {
+                    entry.memory = Memory::default();
+                }
                 entry.problem = Some(Problem {
                     dependent: reference.clone(),
                     reason: error.reason(),

@@ -46,10 +46,10 @@ impl Resources {
         seed: &Seed,
         dependent: &DependentRef,
     ) -> Result<(Family, ApiResource), ScaleError> {
+        let kind = kind(dependent).ok_or_else(|| ScaleError::UnknownKind(dependent.to_string()))?;
         if let Some(resource) = workload(dependent) {
             return Ok((Family::Apps, resource));
         }
-        let kind = kind(dependent).ok_or_else(|| ScaleError::UnknownKind(dependent.to_string()))?;
         let asked = Instant::now();
         let cell = self.lock().entry(kind.clone()).or_default().clone();
         let mut known = cell.lock().await;
@@ -71,10 +71,18 @@ impl Resources {
         Ok((Family::Scalable, answer?))
     }
 
-    /// Has the kind of a dependent looked up again, since the seed did not serve it where it was found.
+    /// Has the kind of a dependent looked up again, since the seed did not serve it where it was found a while ago.
     pub(super) fn forget(&self, dependent: &DependentRef) {
-        if let Some(kind) = kind(dependent) {
-            self.lock().remove(&kind);
+        let Some(kind) = kind(dependent) else {
+            return;
+        };
+        let is_known = |cell: &mut Cell| {
+            let known = cell.try_lock();
+            known.is_ok_and(|it| it.as_ref().is_some_and(|(_, at)| at.elapsed() >= REFUSED))
+        };
+        let mut all = self.lock();
+        if all.get_mut(&kind).is_some_and(is_known) {
+            all.remove(&kind);
         }
     }
 

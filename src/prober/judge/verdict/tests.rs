@@ -213,7 +213,7 @@ fn verdicts(
 // Never green when blind.
 #[case::leases_are_missing(&[], false, [3, 3], doubt(Doubt::NoCandidates))]
 #[case::leases_are_missing_beside_orphans(&[Exclusion::NoNode], false, [3, 3], doubt(Doubt::NoCandidates))]
-#[case::some_are_missing_and_all_are_cut(&[Exclusion::Disregarded], false, [4, 1], HEALTHY)]
+#[case::some_are_missing_and_all_are_cut(&[Exclusion::Disregarded], false, [4, 1], doubt(Doubt::NoCandidates))]
 fn without_candidates(
     #[case] excluded: &[Exclusion],
     #[case] protected: bool,

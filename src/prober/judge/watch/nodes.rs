@@ -7,11 +7,10 @@ use crate::{
     util::mono_time::MonoTime,
 };
 
-/// Judgement: silence is not acted on by Nodes and Machines that are older, in renewal periods: a read may fail once,
-/// or be put off for 30 s.
-const PERIODS_AT_MOST: u32 = 9;
-/// The least that counts as a renewal period here: they are large lists.
-const LEAST_PERIOD: Duration = Duration::from_secs(10);
+/// Judgement: nothing is acted on by Nodes and Machines that are older: a read may fail once, or be put off for 30 s.
+const OLD: Duration = Duration::from_secs(90);
+/// They are read again after this at the latest, however long renewal periods are.
+const AGAIN: Duration = Duration::from_secs(60);
 
 /// When the facts by which leases count were read.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +30,7 @@ impl NodeFacts {
         let Some(read) = self.read else {
             return seen.protected || seen.suspect() && proof.counts_since().is_some();
         };
-        let is_old = seen.at.since(read) >= again;
+        let is_old = seen.at.since(read) >= again.min(AGAIN);
         match (seen.protected, seen.suspect()) {
             (true, _) if self.lack_leases || is_old => true,
             (_, true) => is_old || is_before(read, seen, proof),
@@ -41,10 +40,12 @@ impl NodeFacts {
 
     /// Whether silence must not be acted on by these facts, however late they came.
     pub(super) fn are_outdated(&self, seen: &Assessment, proof: &Proof) -> bool {
-        self.read.is_none_or(|read| {
-            is_before(read, seen, proof)
-                || seen.at.since(read) >= seen.period.max(LEAST_PERIOD) * PERIODS_AT_MOST
-        })
+        self.are_old(seen) || self.read.is_none_or(|read| is_before(read, seen, proof))
+    }
+
+    /// Whether they are too old to act on.
+    pub(super) fn are_old(&self, seen: &Assessment) -> bool {
+        self.read.is_none_or(|read| seen.at.since(read) >= OLD)
     }
 }
 
