@@ -449,7 +449,6 @@ impl<'a> Operator<'a> {
         });
         self.watch.learn(&Facts {
             began: moment(began),
-            consistent: true,
             nodes: &nodes.collect::<Vec<_>>(),
             machines: None,
             pools: &BTreeMap::new(),

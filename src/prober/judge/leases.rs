@@ -97,7 +97,7 @@ pub struct Leases {
     /// How many lists were taken in.
     lists: u32,
     /// Leases that were last renewed before this, and are silent, count neither way.
-    cut: Option<MonoTime>,
+    pub(super) cut: Option<MonoTime>,
     /// The names of the zones. Places hold an index: there are many of them, and few zones.
     zones: Vec<Box<str>>,
     /// Whether Machines are served.
@@ -172,13 +172,12 @@ impl Leases {
         (self.counting, self.alive) = (places.counting(), places.alive());
         self.none_alive = match self.none_alive {
             _ if self.alive > 0 => None,
-            before if !facts.consistent => before,
             Some((first, _)) => Some((first, facts.began)),
             None => Some((facts.began, facts.began)),
         };
     }
 
-    /// Has it found out anew, by two reads, whether any Node is meant to be alive.
+    /// Drops what reads have shown of whether any Node is meant to be alive: two more have to.
     pub(super) fn doubt_nodes(&mut self) {
         self.none_alive = None;
     }

@@ -111,13 +111,11 @@ impl Exclusion {
     }
 }
 
-/// Nodes and Machines of a cluster, as they were read.
+/// Nodes and Machines of a cluster, as they were read past every cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// When the reads began.
     pub began: MonoTime,
-    /// Whether no cache answered.
-    pub consistent: bool,
     /// The Nodes.
     pub nodes: &'a [Node],
     /// The Machines; `None` where the seed does not serve them: then the rules about them are skipped.
@@ -387,7 +385,6 @@ mod tests {
     ) -> Facts<'a> {
         Facts {
             began: MonoTime::default(),
-            consistent: true,
             nodes,
             machines,
             pools,

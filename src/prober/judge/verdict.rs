@@ -218,8 +218,8 @@ impl Assessment {
                 }
             }
         }
-        if protected && assessment.candidates > 0 {
-            // A missing lease ends nothing.
+        if protected && assessment.candidates > 0 && leases.cut.is_none() {
+            // A missing lease ends nothing; but maxProtection does, whatever is missing.
             assessment.candidates += assessment.missing;
             assessment.unknown += assessment.missing;
         }

@@ -200,9 +200,11 @@ proptest! {
         let period = f64::from(scenario.lease_seconds) / 4.0;
         // Nodes that are under way when the silence begins to be watched are read once more.
         let facts = (2.0 * scenario.facts_take - 0.5 * period).max(0.0);
-        // Those that are refused are asked for again after the pause, and nothing else is put off.
+        // Those that are refused are asked for again after the pause, which takes its time, and nothing else is put
+        // off.
         let refused = scenario.facts_refused.as_ref();
-        let deadline = deadline.max(refused.map_or(0.0, |(time, wait)| time.end + wait));
+        let again = refused.map_or(0.0, |(time, wait)| time.end + wait + scenario.facts_take);
+        let deadline = deadline.max(again);
         let slack = unknown + counting + facts + SLACK;
         prop_assert!(
             acted.is_some_and(|acted| acted <= deadline + slack),

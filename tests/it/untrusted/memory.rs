@@ -297,7 +297,6 @@ fn many_full_lists_are_kept_in_little() {
                 let nodes = Node::decode_list(&nodes).unwrap();
                 watch.learn(&Facts {
                     began: MonoTime::from_nanos(1),
-                    consistent: true,
                     nodes: &nodes,
                     machines: None,
                     pools: &BTreeMap::new(),

@@ -197,7 +197,6 @@ impl Task {
             let origin = self.orders.context.origin;
             self.watch.learn(&Facts {
                 began: origin.moment(lists.began.into_std()),
-                consistent: true,
                 nodes: &lists.nodes,
                 machines,
                 pools: &self.orders.settings.pools,
@@ -210,9 +209,11 @@ impl Task {
     fn not_learnt(&mut self, error: Unread) -> Option<Found> {
         self.nodes.under_way = None;
         self.nodes.failures = self.nodes.failures.saturating_add(1);
+        let again = retry_after(self.nodes.failures);
         let pause = match error.throttled() {
-            Some(wait) => throttled_for(wait),
-            None => retry_after(self.nodes.failures).min(LACKED_PAUSE),
+            // Each read takes a turn of what acts on the seed, whatever the shoot asks for.
+            Some(wait) => throttled_for(wait).max(again),
+            None => again.min(LACKED_PAUSE),
         };
         self.nodes.allowed = Instant::now() + pause;
         // Machines that could not be read say nothing of the nodes' state.

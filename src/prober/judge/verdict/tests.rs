@@ -98,7 +98,6 @@ fn read(leases: impl Iterator<Item = (Option<i64>, i32)>) -> (Beats, Vec<Node>) 
 fn learn(beats: &mut Beats, nodes: &[Node], machines: Option<&[Machine]>) {
     beats.learn(&Facts {
         began: at(NOW),
-        consistent: true,
         nodes,
         machines,
         pools: &BTreeMap::new(),

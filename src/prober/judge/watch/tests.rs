@@ -95,7 +95,6 @@ impl Shoot {
     fn learn_of(&mut self, nodes: &[Node], now: f64) {
         self.watch.learn(&Facts {
             began: at(now),
-            consistent: true,
             nodes,
             machines: None,
             pools: &BTreeMap::new(),
