@@ -196,7 +196,7 @@ fn read(shoot: &str) -> Result<Shoot, Unreadable> {
             path => format!(".{path}"),
         };
         let why = error.inner().to_string();
-        // Where in the text nobody can look up.
+        // The line and column of a text that nobody sees.
         let why = why.split(" at line ").next().unwrap_or_default();
         Unreadable::new(&format!("spec.shoot{path}: {why}"))
     })

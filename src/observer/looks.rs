@@ -1,6 +1,6 @@
 //! Looks at one cluster beside its probes: whether its API server is ready, whether its metrics come.
 //!
-//! They share the connection of the probes, which is idle then: in steady state none is made for them. A probe
+//! Looks share the connection of the probes, which is idle then: in steady state none is made for them. A probe
 //! that is due begins while a look still hangs, on a connection of its own, since HTTP/1 leaves it no other.
 
 use std::{sync::Arc, time::Duration};
@@ -21,7 +21,7 @@ use crate::{
 /// The time in which an API server has to say whether it is ready.
 const READY_LIMIT: Duration = Duration::from_secs(5);
 
-/// What the looks at all clusters share. Clones are the same.
+/// Means of looking at clusters, which all share. Clones are the same.
 #[derive(Clone)]
 pub struct Looks {
     metrics: ProbeMetrics,

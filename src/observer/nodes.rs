@@ -21,17 +21,17 @@ const NAMED: usize = 3;
 /// The nodes of a cluster, counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeCounts {
-    /// All of them.
+    /// Number of Nodes.
     pub all: usize,
-    /// Those that are ready and under no pressure.
+    /// Number of those that are ready and under no pressure.
     pub well: usize,
-    /// Those that are not ready, or have not said so lately.
+    /// Number of those that are not ready, or have not said so lately.
     pub not_ready: usize,
-    /// Those that run out of process IDs.
+    /// Number of those that run out of process IDs.
     pub pid_pressure: usize,
-    /// Those that run out of memory.
+    /// Number of those that run out of memory.
     pub memory_pressure: usize,
-    /// Those that run out of disk.
+    /// Number of those that run out of disk.
     pub disk_pressure: usize,
     /// The first [`MAX_UNHEALTHY_NODES`] that are not as they should be, by name.
     pub unhealthy: Vec<UnhealthyNode>,
@@ -66,7 +66,7 @@ impl NodeCounts {
         counts
     }
 
-    /// What is wrong with them, from the worst, each as a part of a sentence.
+    /// Troubles of these nodes, from the worst, each as a part of a sentence.
     pub(super) fn troubles(&self) -> Vec<String> {
         let kinds = [
             (self.not_ready, NOT_READY, "not ready"),
@@ -87,8 +87,7 @@ impl NodeCounts {
         .collect()
     }
 
-    /// Whether the second counts tell of other troubles than the first. That a healthy cluster has
-    /// grown is none.
+    /// Tells whether these are other troubles than what was said. More nodes that are well are none.
     pub fn is_news(&self, said: &Self) -> bool {
         let troubles = |it: &Self| {
             (

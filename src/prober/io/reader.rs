@@ -71,6 +71,11 @@ pub(crate) struct ReadSettings {
 pub(crate) type Recalled = Mutex<Option<Box<ClusterHealthStatus>>>;
 
 impl ReadSettings {
+    /// Whether a restore waits for nodes.
+    fn awaits_nodes(&self) -> bool {
+        self.awaits.is_some_and(|(_, missing)| missing)
+    }
+
     /// Whether both read the same, whatever was recalled.
     fn is_same(&self, other: &Self) -> bool {
         let same_settings =

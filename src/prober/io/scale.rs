@@ -98,7 +98,7 @@ impl Scaler {
         &self,
         dependent: &DependentRef,
     ) -> Result<(Family, ApiResource), ScaleError> {
-        self.resources.find(&self.seed, dependent).await
+        self.resources.find(&self.seed, dependent, false).await
     }
 
     /// The same, for a dry run: what would have to be written is refused.

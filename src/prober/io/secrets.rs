@@ -124,12 +124,12 @@ impl Named {
         Unread::new(error.reason(), message)
     }
 
-    /// Returns the kubeconfig in the Secret of this namespace. Waits for the first list.
+    /// Returns the Secret of this namespace, which has a [kubeconfig](kubeconfig_of). Waits for the first list.
     ///
     /// # Errors
     ///
-    /// If the list fails, or there is no usable kubeconfig.
-    pub async fn kubeconfig(&self, namespace: &Arc<str>) -> Result<Arc<[u8]>, Unread> {
+    /// If the list fails, or there is no kubeconfig.
+    pub async fn secret(&self, namespace: &Arc<str>) -> Result<Arc<Secret>, Unread> {
         let unread = |reason, problem: &str| {
             let message = format!("the Secret {namespace}/{} {problem}", self.name);
             Err(Unread::new(reason, message))
@@ -151,8 +151,8 @@ impl Named {
             let remedy = "does not exist; create it, or correct kubeConfigSecretName in the policy";
             return unread("SecretMissing", remedy);
         };
-        match found.data.as_ref().and_then(|data| data.get(KEY)) {
-            Some(ByteString(kubeconfig)) => Ok(kubeconfig.as_slice().into()),
+        match kubeconfig_of(&found) {
+            Some(_) => Ok(found),
             None => unread(
                 "SecretKeyMissing",
                 &format!("has no key {KEY:?}; put the kubeconfig there"),
@@ -165,6 +165,12 @@ impl Named {
         let state = self.state.borrow();
         state.cause().map(|cause| problem(cause, &self.name))
     }
+}
+
+/// The kubeconfig in a Secret.
+pub(crate) fn kubeconfig_of(secret: &Secret) -> Option<&[u8]> {
+    let ByteString(kubeconfig) = secret.data.as_ref()?.get(KEY)?;
+    Some(kubeconfig)
 }
 
 /// Drops all but the kubeconfig of a Secret, and of one that is too large what shows no more than that.

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Resource as _, api::ListParams};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -14,7 +15,7 @@ use tokio::{
 use crate::{
     gardener::Machine,
     prober::{
-        secrets::{Named, Secrets},
+        secrets::{Named, Secrets, kubeconfig_of},
         watch::Request,
     },
     runtime::{
@@ -205,8 +206,8 @@ pub(crate) struct Sources {
     shared: Evidence,
     cluster: Arc<str>,
     secret: Arc<Named>,
-    /// The shoot, and the kubeconfig that it was connected by.
-    link: Option<(Shoot, Arc<[u8]>)>,
+    /// The shoot, and the Secret with the kubeconfig that it was connected by.
+    link: Option<(Shoot, Arc<Secret>)>,
     /// Duration of the last successful list of leases.
     took: Duration,
 }
@@ -318,18 +319,18 @@ impl Sources {
     /// The connection by the present kubeconfig. Another kubeconfig changes only the connection:
     /// what was seen over the last one stays valid.
     async fn link(&mut self) -> Result<Shoot, Unread> {
-        let kubeconfig = match self.secret.kubeconfig(&self.cluster).await {
-            Ok(kubeconfig) => kubeconfig,
+        let secret = match self.secret.secret(&self.cluster).await {
+            Ok(secret) => secret,
             Err(error) => {
                 self.link = None;
                 return Err(error);
             }
         };
         let shoot = match self.link.take() {
-            Some((shoot, before)) if before == kubeconfig => shoot,
-            _ => self.connect(&kubeconfig)?,
+            Some((shoot, before)) if kubeconfig_of(&before) == kubeconfig_of(&secret) => shoot,
+            _ => self.connect(kubeconfig_of(&secret).unwrap_or_default())?,
         };
-        self.link = Some((shoot.clone(), kubeconfig));
+        self.link = Some((shoot.clone(), secret));
         Ok(shoot)
     }
 

@@ -92,22 +92,11 @@ impl Exclusion {
     /// Machine, not managed by machine-controller-manager, or excluded by their label may have another
     /// network than the candidates.
     pub fn is_evidence_if_fresh(self) -> bool {
-        match self {
-            Self::MachineFailed
-            | Self::MachineTerminating
-            | Self::NodeDeleted
-            | Self::OutOfService
-            | Self::PoolRemoved
-            | Self::PoolCondition
-            | Self::InPlaceUpdate
-            | Self::NotReadYet => true,
-            Self::NoNode
-            | Self::NoMachine
-            | Self::ExcludedByLabel
-            | Self::NotManaged
-            | Self::LongSilent
-            | Self::Disregarded => false,
-        }
+        let stays = matches!(
+            self,
+            Self::PoolCondition | Self::InPlaceUpdate | Self::NotReadYet
+        );
+        stays || self.is_going()
     }
 }
 

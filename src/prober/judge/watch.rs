@@ -234,8 +234,11 @@ impl Watch {
     /// and again while the cluster is suspect or protected.
     pub fn wants_facts(&self) -> bool {
         let seen = self.assessment.as_ref();
-        let again = self.leases.look_again();
-        seen.is_some_and(|seen| self.facts.are_wanted(seen, &self.proof, again))
+        let seen = seen.filter(|seen| seen.protected || seen.suspect());
+        seen.is_some_and(|seen| {
+            let again = self.leases.look_again();
+            self.facts.are_wanted(seen, &self.proof, again)
+        })
     }
 
     /// Whether Nodes and Machines say too little to judge an outage by: they have not been read, leases have come

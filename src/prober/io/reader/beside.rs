@@ -65,7 +65,7 @@ impl Task {
     pub(super) fn next_beside(&self, due: Instant) -> Option<(Instant, Option<Look>)> {
         let (reached, now) = (self.reached?, Instant::now());
         let wanted = self.watch.wants_facts();
-        let nodes = self.nodes_at().map(|at| (at, None));
+        let nodes = self.nodes_at(wanted).map(|at| (at, None));
         if self.proving || nodes.is_some_and(|(at, _)| wanted && at <= now) {
             return nodes.filter(|_| wanted);
         }
@@ -83,9 +83,8 @@ impl Task {
         ends.then_some((at, look))
     }
 
-    /// When the Nodes are read next, unless they are being read.
-    fn nodes_at(&self) -> Option<Instant> {
-        let wanted = self.watch.wants_facts();
+    /// When the Nodes are read next, unless they are being read. A verdict may depend on them, if they are `wanted`.
+    fn nodes_at(&self, wanted: bool) -> Option<Instant> {
         // What a proof needs replaces what still waits for its turn on the seed.
         let is_read = |read: &NodeRead| read.urgent || !wanted;
         if self.nodes.under_way.as_ref().is_some_and(is_read) {
@@ -94,7 +93,7 @@ impl Task {
         let again = |pause| self.nodes.began.map_or(self.nodes.allowed, |at| at + pause);
         let at = if wanted || !self.watch.has_facts() {
             Some(self.nodes.allowed)
-        } else if self.orders.awaits.is_some_and(|(_, missing)| missing) {
+        } else if self.orders.awaits_nodes() {
             Some(again(NODES_PAUSE))
         } else if self.watch.lacks_facts() {
             Some(again(LACKED_PAUSE))
@@ -119,8 +118,7 @@ impl Task {
         let settings = &self.orders.settings;
         match (look, self.orders.context.looks.clone()) {
             (None, _) => {
-                let awaited = self.orders.awaits.is_some_and(|(_, missing)| missing);
-                let urgent = self.watch.wants_facts() || awaited;
+                let urgent = self.watch.wants_facts() || self.orders.awaits_nodes();
                 let all = urgent || self.orders.protected || self.watch.lacks_facts();
                 let source = self.sources.nodes_of(shoot);
                 let task = self.beside.spawn(async move {

@@ -33,8 +33,8 @@ impl Scaler {
             // The seed may not serve the kind so any more. A dependent that was scaled down still exists, and must
             // not count as gone.
             Err(Miss::Nowhere(error)) => {
-                self.resources.forget(&target.dependent);
-                self.kind(&target.dependent).await?;
+                let again = self.resources.find(&self.seed, &target.dependent, true);
+                again.await?;
                 Err(error)
             }
             Err(Miss::Failed(error)) => Err(error),

@@ -36,7 +36,8 @@ pub(super) struct Resources(Arc<Mutex<HashMap<GroupVersionKind, Cell>>>);
 type Cell = Arc<tokio::sync::Mutex<Option<(Result<ApiResource, ScaleError>, Instant)>>>;
 
 impl Resources {
-    /// The resource behind a dependent's kind, looked up on this seed unless it is known.
+    /// The resource behind a dependent's kind, looked up on this seed unless it is known; `again` if the seed did not
+    /// serve it where it was found, unless that was just before.
     ///
     /// # Errors
     ///
@@ -45,17 +46,18 @@ impl Resources {
         &self,
         seed: &Seed,
         dependent: &DependentRef,
+        again: bool,
     ) -> Result<(Family, ApiResource), ScaleError> {
         let kind = kind(dependent).ok_or_else(|| ScaleError::UnknownKind(dependent.to_string()))?;
         if let Some(resource) = workload(dependent) {
             return Ok((Family::Apps, resource));
         }
         let asked = Instant::now();
-        let cell = self.lock().entry(kind.clone()).or_default().clone();
+        let cell = self.cell(&kind);
         let mut known = cell.lock().await;
         // Whoever waited for a lookup that failed shares its failure: one after the other, each would fail too late.
         let stands = |(answer, at): &&(Result<_, ScaleError>, Instant)| match answer {
-            Ok(_) => true,
+            Ok(_) => !again || at.elapsed() < REFUSED,
             Err(error) if error.is_about_the_kind() => at.elapsed() < REFUSED,
             Err(_) => asked <= *at,
         };
@@ -71,23 +73,9 @@ impl Resources {
         Ok((Family::Scalable, answer?))
     }
 
-    /// Has the kind of a dependent looked up again, since the seed did not serve it where it was found a while ago.
-    pub(super) fn forget(&self, dependent: &DependentRef) {
-        let Some(kind) = kind(dependent) else {
-            return;
-        };
-        let is_known = |cell: &mut Cell| {
-            let known = cell.try_lock();
-            known.is_ok_and(|it| it.as_ref().is_some_and(|(_, at)| at.elapsed() >= REFUSED))
-        };
-        let mut all = self.lock();
-        if all.get_mut(&kind).is_some_and(is_known) {
-            all.remove(&kind);
-        }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<GroupVersionKind, Cell>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cell(&self, kind: &GroupVersionKind) -> Cell {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.entry(kind.clone()).or_default().clone()
     }
 }
 

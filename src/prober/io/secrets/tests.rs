@@ -105,6 +105,6 @@ fn full_pages() -> Client {
 #[tokio::test]
 async fn a_page_of_full_secrets_is_within_the_bound_of_an_answer() {
     let named = Secrets::new(full_pages(), Watches::new(Health::default())).named(&"dwd".into());
-    let kubeconfig = named.kubeconfig(&"n0".into()).await;
-    assert_eq!(kubeconfig.unwrap()[..], *b"hush");
+    let secret = named.secret(&"n0".into()).await;
+    assert_eq!(kubeconfig_of(&secret.unwrap()).unwrap()[..], *b"hush");
 }

@@ -5,10 +5,7 @@ use tokio::time::Instant;
 use super::problem::{Problem, TIMES};
 use crate::{
     cluster::Dependent,
-    prober::{
-        plan::{Aim, Memory},
-        scale_error::{KIND_UNKNOWN, NOT_SCALABLE},
-    },
+    prober::plan::{Aim, Memory},
 };
 
 /// One dependent.
@@ -52,9 +49,8 @@ impl Entry {
 
     /// Whether no other waits for it: no policy asks for it, and the seed does not serve its kind as it must.
     pub(super) fn is_passed_by(&self) -> bool {
-        let is_about_the_kind =
-            |problem: &Problem| [KIND_UNKNOWN, NOT_SCALABLE].contains(&problem.reason);
-        !self.asked && self.problem.as_ref().is_some_and(is_about_the_kind)
+        let problem = self.problem.as_ref();
+        !self.asked && problem.is_some_and(Problem::is_about_the_kind)
     }
 
     /// Whether others scale it to zero each time it is restored.

@@ -11,8 +11,8 @@ use crate::{
     prober::{
         plan::{IGNORE, Memory, Observed, Record, Settled},
         scale_error::{
-            CONTENDED, DEPENDENT_MISSING, SCALING_CONFLICTS, SCALING_FAILED, SCALING_FORBIDDEN,
-            ScaleError,
+            CONTENDED, DEPENDENT_MISSING, KIND_UNKNOWN, NOT_SCALABLE, SCALING_CONFLICTS,
+            SCALING_FAILED, SCALING_FORBIDDEN, ScaleError,
         },
     },
 };
@@ -36,6 +36,11 @@ impl Problem {
     /// Whether the message quotes the seed, whose words may vary.
     pub fn quotes_the_seed(&self) -> bool {
         [SCALING_FORBIDDEN, SCALING_CONFLICTS, SCALING_FAILED].contains(&self.reason)
+    }
+
+    /// Whether the seed does not serve the kind as it must.
+    pub(super) fn is_about_the_kind(&self) -> bool {
+        [KIND_UNKNOWN, NOT_SCALABLE].contains(&self.reason)
     }
 
     /// Whether another client keeps undoing the scaling.
