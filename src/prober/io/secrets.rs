@@ -124,7 +124,7 @@ impl Named {
         Unread::new(error.reason(), message)
     }
 
-    /// Returns the Secret of this namespace, which has a [kubeconfig](kubeconfig_of). Waits for the first list.
+    /// Returns the Secret of this namespace, which has a kubeconfig. Waits for the first list.
     ///
     /// # Errors
     ///
