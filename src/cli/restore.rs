@@ -1,29 +1,19 @@
 //! `dependency-watchdog restore`
 
-use std::{
-    io::{self, BufRead as _, IsTerminal as _, Write as _},
-    time::Duration,
-};
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use clap::Args;
-use tokio::{sync::oneshot, time::Instant};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::args::{ClientArgs, namespace};
 use crate::{
     prober::{plan::IGNORE, scale::Scaler},
-    restore::{
-        Restorer,
-        look::{Scope, View},
-        operator::OperatorPresence,
-        run::Ended,
-    },
+    restore::{Part, Restorer, State},
     runtime::{shutdown, wire::Access},
     util::text::visible,
 };
 
-/// Longest time from a look to the consent: later the cluster may have been put to sleep, or an operator may be back.
-const FRESH: Duration = Duration::from_secs(30);
 /// Exit code if something is left.
 const LEFT: u8 = 1;
 const INTERRUPTED: &str = "interrupted; nothing was changed";
@@ -39,8 +29,7 @@ pub(super) struct RestoreArgs {
     #[arg(required_unless_present = "all", conflicts_with = "all", value_parser = namespace)]
     cluster: Option<String>,
 
-    /// All clusters that have a ClusterHealth; policies too whose deletion waits until nothing is
-    /// owed any more, if no operator is alive
+    /// All clusters that have a ClusterHealth
     #[arg(long)]
     all: bool,
 
@@ -52,8 +41,8 @@ pub(super) struct RestoreArgs {
     #[arg(long, short)]
     yes: bool,
 
-    /// Restore although an operator and a policy protect the cluster, and have the operator ignore
-    /// what is restored from then on, by the annotation ignore-scaling=true
+    /// Restore although an operator is alive, and have it ignore what is restored from then on, by
+    /// the annotation ignore-scaling=true
     #[arg(long)]
     overrule: bool,
 
@@ -85,123 +74,68 @@ pub(super) async fn run(args: RestoreArgs) -> Result<u8, String> {
         lease_namespace: args.leader_election_namespace,
         overrule: args.overrule,
     };
-    let scope = args.cluster.map_or(Scope::All, Scope::Cluster);
-    let looking = restorer.look(&scope, &|line| eprintln!("{line} ..."));
-    let view = stop.run_until_cancelled(looking).await;
-    let view = view
-        .ok_or(INTERRUPTED)?
-        .map_err(|error| error.to_string())?;
-    let seen = Instant::now();
-    say(&preview(&view, args.overrule));
-    let can_be_done = frees(&view) || view.plans.iter().any(|plan| plan.workable() > 0);
-    if args.dry_run || !can_be_done {
-        let due = view.plans.iter().any(|plan| plan.is_due());
-        return Ok(if due || keeps(&view) { LEFT } else { 0 });
+    let look = async {
+        let parts = restorer.look(args.cluster.as_deref()).await?;
+        let alive = match args.overrule || parts.is_empty() {
+            true => None,
+            false => restorer.operator().await?,
+        };
+        Ok::<_, String>((parts, alive))
+    };
+    let looked = stop.run_until_cancelled(look).await;
+    let (mut parts, alive) = looked.ok_or(INTERRUPTED)??;
+    parts.iter().for_each(|part| say(&part.line()));
+    if let Some(holder) = alive {
+        say(&format!(
+            "held back: the operator {holder} is alive. It restores by itself once nodes renew their \
+             leases, and would scale down again what is restored before. To overrule it: --overrule"
+        ));
+        return Ok(LEFT);
+    }
+    if parts.is_empty() {
+        return end(&restorer, &parts, args.all).await;
+    }
+    if args.dry_run || !parts.iter().any(|part| part.state == State::Due) {
+        return Ok(LEFT);
     }
     if !args.yes && !confirmed(&stop).await? {
         say("nothing was changed");
         return Ok(LEFT);
     }
-    if seen.elapsed() > FRESH {
-        say(
-            "nothing was changed: it may not be as it was any more; run it again, and answer within 30s",
-        );
+    restorer.restore(&mut parts, &stop, Some(&say)).await;
+    if stop.is_cancelled() {
+        say("interrupted; run it again to go on");
+    }
+    end(&restorer, &parts, args.all).await
+}
+
+/// Reports what is left, and what the operator ignores. Returns the exit code.
+async fn end(restorer: &Restorer, parts: &[Part], all: bool) -> Result<u8, String> {
+    let ignored = parts.iter().filter(|part| part.ignored).map(|part| {
+        let name = part.dependent.reference.kubectl_name();
+        format!("kubectl -n {} annotate {name} {IGNORE}-", part.cluster)
+    });
+    let title = "ignored by the operator. Once the cluster is healthy, give them back to it:";
+    list(title, ignored.collect());
+    let left = parts.iter().filter(|part| part.state != State::Settled);
+    let left: Vec<String> = left.map(Part::line).collect();
+    if !left.is_empty() {
+        list("left:", left);
         return Ok(LEFT);
     }
-    say("");
-    Ok(carry_out(&restorer, view, &stop).await)
+    say("nothing is owed");
+    if all {
+        let title =
+            "policies that wait for an operator. If there is none, remove their finalizers:";
+        list(title, restorer.finalizers().await?);
+    }
+    Ok(0)
 }
 
-/// Returns whether finalizers of policies are taken off once nothing is owed any more.
-fn frees(view: &View) -> bool {
-    matches!(view.operator, Some(OperatorPresence::Gone(_))) && !view.deleting.is_empty()
-}
-
-/// Returns whether policies keep their finalizers because an operator may be alive.
-fn keeps(view: &View) -> bool {
-    matches!(view.operator, Some(OperatorPresence::Unknown(_))) && !view.deleting.is_empty()
-}
-
-/// Restores, lets policies go, prints the result, and returns the exit code.
-async fn carry_out(restorer: &Restorer, view: View, stop: &CancellationToken) -> u8 {
-    let (frees, keeps) = (frees(&view), keeps(&view));
-    let ended = restorer.restore(view.plans, stop, &say).await;
-    let mut left: Vec<String> = ended.iter().flat_map(|ended| ended.left.clone()).collect();
-    if keeps {
-        left.push("the finalizers of the policies that are being deleted".to_owned());
+fn list(title: &str, lines: Vec<String>) {
+    if !lines.is_empty() {
+        say(&format!("{title}\n  {}", lines.join("\n  ")));
     }
-    if frees {
-        match stop.run_until_cancelled(restorer.let_go()).await {
-            Some(policies) => {
-                for policy in &policies.freed {
-                    say(&format!(
-                        "ProbePolicy {policy}: nothing is owed, so its finalizer was taken off"
-                    ));
-                }
-                left.extend(policies.left);
-            }
-            None => left.push("the finalizers of the policies that are being deleted".to_owned()),
-        }
-    }
-    say(&summary(&ended, &left, !stop.is_cancelled()));
-    if left.is_empty() { 0 } else { LEFT }
-}
-
-/// Describes what is there, and what would be done.
-fn preview(view: &View, overrule: bool) -> String {
-    let mut blocks: Vec<String> = view.plans.iter().map(|plan| plan.table()).collect();
-    let mut last = Vec::new();
-    if view.plans.is_empty() {
-        last.push("nothing is owed to any cluster".to_owned());
-    } else if !view.plans.iter().any(|plan| plan.is_due()) {
-        last.push("nothing is owed".to_owned());
-    }
-    if view.quiet > 0 {
-        last.push(format!("other clusters, owed nothing: {}", view.quiet));
-    }
-    last.extend(view.operator.iter().map(|it| it.words().to_owned()));
-    let then = match view.operator {
-        Some(OperatorPresence::Gone(_)) => {
-            "its finalizer is taken off once nothing is owed any more"
-        }
-        Some(OperatorPresence::Unknown(_)) => "it keeps its finalizer",
-        _ => "it is left to the operator, which lets it go once nothing is owed any more",
-    };
-    let deleting = view.deleting.iter();
-    last.extend(deleting.map(|it| format!("ProbePolicy {it} is being deleted: {then}")));
-    if overrule {
-        last.push("what is restored says ignore-scaling=true from then on".to_owned());
-    }
-    blocks.push(last.join("\n"));
-    blocks.retain(|block| !block.is_empty());
-    blocks.join("\n").trim_end().to_owned()
-}
-
-/// What came of it, what is left, and how the operator takes over again.
-fn summary(ended: &[Ended], left: &[String], went_on: bool) -> String {
-    let restored: usize = ended.iter().map(|ended| ended.restored.len()).sum();
-    let mut lines = vec![String::new(), format!("scaled up: {restored}")];
-    if !went_on {
-        lines.push("interrupted; run it again to go on".to_owned());
-    }
-    if left.is_empty() {
-        lines.push("all that was owed is back".to_owned());
-    } else {
-        lines.push("left:".to_owned());
-        lines.extend(left.iter().map(|left| format!("  {left}")));
-    }
-    let ignored = ended.iter().flat_map(|ended| {
-        let names = ended.ignored.iter().map(|it| it.kubectl_name());
-        names.map(|it| format!("  kubectl -n {} annotate {it} {IGNORE}-", ended.cluster))
-    });
-    let mut ignored = ignored.peekable();
-    if ignored.peek().is_some() {
-        let remedy = "the operator does not protect these any more; once the cluster is healthy, give them \
-                      back to it:";
-        lines.push(remedy.to_owned());
-    }
-    lines.extend(ignored);
-    lines.join("\n")
 }
 
 /// Asks on the terminal.

@@ -235,7 +235,7 @@ impl Protector {
         };
         let owes = self.machine.debts().owes();
         self.reaction.begins(plan.purpose.aim == Aim::Protect, owes);
-        let flow = FlowMachine::new(plan, false);
+        let flow = FlowMachine::new(plan);
         let told = futures::stream::poll_fn(move |context| told.poll_recv(context));
         self.flow = Some(Running {
             aim: plan.purpose.aim,

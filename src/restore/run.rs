@@ -1,219 +1,162 @@
-//! Restores clusters by the flow of the prober, each on its own, and tells what is left.
+//! Restores clusters, each on its own, by the step function of the prober.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    pin::pin,
-};
+use std::{mem, time::Duration};
 
-use futures::{FutureExt as _, future::join_all};
-use tokio::{sync::mpsc, time::Instant};
+use futures::future::join_all;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Restorer, messages,
-    plan::{Plan, is_back, short},
-};
-use crate::{
-    api::DependentRef,
-    prober::{
-        flow::{Ending, FINISH, FlowEvent, FlowInput, FlowMachine, What},
-        perform::perform,
-        plan::{Aim, Settled, Step},
-    },
+use super::{Part, Restorer, State};
+use crate::prober::{
+    flow::Written,
+    plan::{self, Aim, Observed, Purpose, Record, Settled, Step},
+    scale::ScaleError,
 };
 
-/// Of what a flow has not come to.
-const NOT_BEGUN: &str = "not begun";
+/// Time between two reads of a dependent. Pods take seconds to start.
+const PAUSE: Duration = Duration::from_secs(1);
 
-/// What became of a cluster.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ended {
-    /// Its name.
-    pub cluster: String,
-    /// The dependents that were scaled up.
-    pub restored: BTreeSet<DependentRef>,
-    /// What is not as it was, or is not known to be, and why.
-    pub left: Vec<String>,
-    /// The dependents that the operator ignores from now on.
-    pub ignored: BTreeSet<DependentRef>,
-}
-
-/// Follows one flow.
-struct Account {
-    plan: Plan,
-    overrule: bool,
-    /// Why each is not back, as long as it is not.
-    open: BTreeMap<DependentRef, String>,
-    /// A level could not be completed, and those after it were not begun.
-    stuck: bool,
-    ended: Ended,
-}
+/// Reports a step. Without it nothing is written: each dependent is read once, and its next step noted.
+pub type Say<'a> = Option<&'a dyn Fn(&str)>;
 
 impl Restorer {
-    /// Restores these clusters until it is stopped: then what is half written is finished, within
-    /// seconds. `say` is told of each step.
-    pub async fn restore(
-        &self,
-        plans: Vec<Plan>,
-        stop: &CancellationToken,
-        say: &dyn Fn(&str),
-    ) -> Vec<Ended> {
-        // All at once: the budget bounds requests, and most of the time is waiting for pods, of which
-        // none has to wait for those of others.
-        let runs = plans.into_iter().map(|plan| self.run(plan, stop, say));
-        let mut ended = join_all(runs).await;
-        ended.sort_by(|a, b| a.cluster.cmp(&b.cluster));
-        ended
+    /// Restores these dependents until it is stopped, each cluster on its own.
+    pub async fn restore(&self, parts: &mut [Part], stop: &CancellationToken, say: Say<'_>) {
+        let clusters = parts.chunk_by_mut(|a, b| a.cluster == b.cluster);
+        join_all(clusters.map(|parts| self.restore_one(parts, stop, say))).await;
     }
 
-    async fn run(&self, plan: Plan, stop: &CancellationToken, say: &dyn Fn(&str)) -> Ended {
-        let acts = plan.workable() > 0;
-        let (events, mut told) = mpsc::unbounded_channel();
-        let aim = plan.aim();
-        // What is back needs nobody to overrule the operator.
-        let overrule = self.overrule && aim == Aim::Restore && plan.is_due();
-        let scaler = self.scaler.within(plan.cluster.clone());
-        let flow = FlowMachine::new(&plan.flow_plan(), overrule);
-        let stopped = stop.cancelled();
-        let control = pin!(stopped.map(|()| FlowInput::Finish(Instant::now() + FINISH)));
-        let control = control.into_stream();
-        let mut account = Account::new(plan, overrule);
-        if acts {
-            let follow = async {
-                while let Some(event) = told.recv().await {
-                    if let Some(line) = account.note(&event) {
-                        say(&line);
-                    }
+    async fn restore_one(&self, parts: &mut [Part], stop: &CancellationToken, say: Say<'_>) {
+        // Read again: the cluster may have been hibernated before somebody consented.
+        let Some(aim) = self.aim(parts).await else {
+            return;
+        };
+        let level = |part: &Part| plan::level(&part.dependent, aim);
+        for parts in parts.chunk_by_mut(|a, b| level(a) == level(b)) {
+            let runs = parts.iter_mut();
+            join_all(runs.map(|part| self.bring_back(aim, part, stop, say))).await;
+            let Some(say) = say else {
+                continue;
+            };
+            parts.iter().for_each(|part| say(&part.line()));
+            // What is still due was stopped.
+            let blocks = |part: &Part| matches!(part.state, State::Due | State::Stuck);
+            if parts.iter().any(blocks) {
+                return;
+            }
+        }
+    }
+
+    /// Reads a dependent, writes what is next, and reads it again, until it is back or late.
+    async fn bring_back(&self, aim: Aim, part: &mut Part, stop: &CancellationToken, say: Say<'_>) {
+        let scaler = self.scaler.within(part.cluster.clone());
+        let (reference, mut up) = (part.dependent.reference.clone(), part.dependent.up);
+        let (mut pause, mut late) = (Duration::ZERO, None);
+        loop {
+            let read = async {
+                sleep(pause).await;
+                scaler.see(&reference).await
+            };
+            let Some(seen) = stop.run_until_cancelled(read).await else {
+                return;
+            };
+            pause = PAUSE;
+            let target = seen.as_ref().ok().map(|(_, target)| target.clone());
+            let next = self.next(aim, part, seen.map(|(found, _)| found));
+            let (Some((step, found)), Some(say)) = (next, say) else {
+                return;
+            };
+            let scales_up = matches!(step, Step::ScaleUp { .. });
+            if scales_up && !up.initial_delay.is_zero() {
+                pause = mem::take(&mut up.initial_delay);
+                continue;
+            }
+            let now = Instant::now();
+            let waits = scales_up || step == Step::Wait;
+            if waits && now >= *late.get_or_insert(now + up.timeout) {
+                let why = format!("not running after {:?}: see its pods", up.timeout);
+                return part.set(State::Left, why);
+            }
+            let write = match self.overrules(aim) {
+                true => step.overruling_write(&found),
+                false => step.writes(&found).into_iter().next(),
+            };
+            let Some(write) = write else {
+                continue;
+            };
+            scaler.turn_to_write().await;
+            match scaler.write(target, write).await {
+                Written::Done(_) => {
+                    part.ignored |= self.overrules(aim);
+                    part.says.push_str(", under way");
+                    say(&part.line());
                 }
-            };
-            let (ending, ()) = tokio::join!(perform(flow, scaler, control, events), follow);
-            account.stuck = matches!(ending, Ending::Stuck | Ending::Refused);
-        }
-        account.end()
-    }
-}
-
-impl Account {
-    fn new(plan: Plan, overrule: bool) -> Self {
-        let due = plan.rows.iter().filter(|row| row.due);
-        let open = due.map(|row| {
-            let reference = &row.dependent.reference;
-            let why = match (&plan.held_back, &row.plan) {
-                (_, Err(refusal)) => refusal.clone(),
-                (Some(_), _) => "held back, as said above".to_owned(),
-                (None, Ok(Step::Nothing(_))) => row.words.clone(),
-                (None, Ok(_)) => NOT_BEGUN.to_owned(),
-            };
-            (reference.clone(), why)
-        });
-        Self {
-            open: open.collect(),
-            ended: Ended {
-                cluster: plan.cluster.to_string(),
-                ..Ended::default()
-            },
-            overrule,
-            stuck: false,
-            plan,
+                Written::Overtaken(_) => {}
+                Written::Unanswered(error) | Written::Failed(error) => return part.fail(&error),
+            }
         }
     }
 
-    /// Takes down what the flow did or met, and tells what is worth a line.
-    fn note(&mut self, event: &FlowEvent) -> Option<String> {
-        let reference = &event.dependent.reference;
-        let told = match &event.what {
-            What::Did(step, _) => self.did(*step, reference),
-            What::Settled(settled, _) => self.settled(*settled, reference),
-            What::Late(timeout) => self.leave(
-                reference,
-                format!("scaled, and not up after {timeout:?}: see why its pods do not come"),
-            ),
-            // What holds up the others is named even if nothing is owed to it.
-            What::Failed(error, _)
-                if self.open.contains_key(reference) || error.is_about_the_attempt() =>
-            {
-                self.leave(reference, messages::scale(error))
-            }
-            What::Waiting(..) | What::Delayed | What::Unready(_) | What::Failed(..) => None,
-            What::Interrupted(_) => self.leave(
-                reference,
-                "stopped in the middle; the next run completes it".to_owned(),
-            ),
-        }?;
-        Some(format!(
-            "{}  {}: {told}",
-            self.ended.cluster,
-            short(reference)
-        ))
-    }
-
-    fn did(&mut self, step: Step, reference: &DependentRef) -> Option<String> {
-        let (told, open) = match step {
-            Step::ScaleUp { to } => {
-                self.ended.restored.insert(reference.clone());
-                let told = format!("scaled to {to}");
-                let open = format!("{told}, and not seen to be up yet");
-                (told, open)
-            }
-            Step::DropMarkAndRecord | Step::DropMark if self.plan.aim() == Aim::Release => {
-                let told = "mark removed, and left to gardenlet".to_owned();
-                (told.clone(), told)
-            }
-            // It is waited for by now.
-            Step::DropMarkAndRecord if self.ended.restored.contains(reference) => return None,
-            Step::DropMarkAndRecord => {
-                let told = "mark removed, replicas kept".to_owned();
-                (told.clone(), told)
-            }
-            Step::DropMark => {
-                let told = "mark removed, left as it is: it says ignore-scaling".to_owned();
-                (told.clone(), told)
-            }
-            Step::ScaleDown { .. } | Step::Record { .. } | Step::Wait | Step::Nothing(_) => {
-                return None;
-            }
+    /// Notes what is next for a dependent that was read, and returns that step, if there is one.
+    pub(super) fn next(
+        &self,
+        aim: Aim,
+        part: &mut Part,
+        found: Result<Option<Observed>, ScaleError>,
+    ) -> Option<(Step, Observed)> {
+        let step = match &found {
+            Ok(found) => self.step(aim, part, found.clone()),
+            Err(error) => Err(error.clone()),
         };
-        if self.overrule && step != Step::DropMark {
-            self.ended.ignored.insert(reference.clone());
+        let found = found.ok().flatten();
+        let is_zero = found.as_ref().is_some_and(|found| found.replicas == 0);
+        match &step {
+            Ok(Step::Nothing(_)) if is_zero && part.memory.owed && aim == Aim::Restore => {
+                let replicas = part.memory.replicas.unwrap_or(1);
+                let why = "it has lost its mark, or says ignore-scaling";
+                part.set(
+                    State::Left,
+                    format!("{why}: scale it to {replicas} by kubectl"),
+                );
+            }
+            Ok(Step::Nothing(_)) => part.set(State::Settled, "as it should be"),
+            Ok(Step::Wait) => part.set(State::Due, "scaled up, and not running yet"),
+            Ok(step) if aim == Aim::Release => {
+                let why = "gardenlet decides about its replicas";
+                part.set(State::Due, format!("{step}: {why}"));
+            }
+            Ok(step) => part.set(State::Due, step.to_string()),
+            Err(error) => part.fail(error),
         }
-        self.open.insert(reference.clone(), open);
-        Some(told)
+        let decided = step.ok().zip(found);
+        decided.filter(|_| part.state == State::Due)
     }
 
-    fn settled(&mut self, settled: Settled, reference: &DependentRef) -> Option<String> {
-        if settled == Settled::Released {
-            self.open.remove(reference);
-            return None;
+    /// Decides one step. Nothing else uses the prober's step function.
+    fn step(&self, aim: Aim, part: &mut Part, found: Option<Observed>) -> Result<Step, ScaleError> {
+        let memory = &mut part.memory;
+        if let Some(found) = &found {
+            memory.owed |= found.marked && (found.replicas == 0 || !found.running);
+            if let Record::Replicas(replicas) = found.record {
+                memory.replicas = Some(replicas);
+            }
         }
-        if is_back(settled) {
-            return self.open.remove(reference).map(|_| "is up".to_owned());
+        if self.overrules(aim) && !memory.owed {
+            // The operator removes the mark of what is back.
+            return Ok(Step::Nothing(Settled::Up));
         }
-        self.open.get(reference)?;
-        let mut rows = self.plan.rows.iter();
-        let number = rows.find(|row| row.dependent.reference == *reference);
-        let number = number.and_then(|row| row.number);
-        let why = self.plan.left(settled, reference, number);
-        self.leave(reference, why)
-    }
-
-    fn leave(&mut self, reference: &DependentRef, why: String) -> Option<String> {
-        self.open.insert(reference.clone(), why.clone());
-        Some(why)
-    }
-
-    fn end(mut self) -> Ended {
-        let (cluster, trouble) = (&self.ended.cluster, self.plan.trouble.take());
-        let stuck = match self.stuck {
-            true => ": an earlier level is not complete",
-            false => "",
-        };
-        let open = self.open.iter().map(|(reference, why)| {
-            let more = if why == NOT_BEGUN { stuck } else { "" };
-            format!("{cluster}  {}: {why}{more}", short(reference))
+        // The user's own ignore-scaling prevents no restore that overrules the operator.
+        let found = found.map(|found| Observed {
+            ignored: found.ignored && !self.overrules(aim),
+            ..found
         });
-        let mut left: Vec<String> = open.collect();
-        left.extend(trouble.map(|trouble| format!("{cluster}: {trouble}")));
-        self.ended.left = left;
-        self.ended
+        // A mark at zero is owed, whatever happened before.
+        memory.keeps_mark = false;
+        plan::step(Purpose::of(aim), true, found.as_ref(), *memory)
+    }
+
+    /// Returns whether the operator is to ignore what is written. What is gardenlet's is only unmarked.
+    fn overrules(&self, aim: Aim) -> bool {
+        self.overrule && aim == Aim::Restore
     }
 }

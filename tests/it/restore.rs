@@ -8,20 +8,14 @@ use std::{
     time::Duration,
 };
 
-use crate::support::{Activity, Failure, Seed, Stage, info, policy, put_workload, run};
+use crate::support::{Activity, Call, Failure, Seed, Stage, info, policy, put_workload, run};
 use dependency_watchdog::{
     prober::{
         LEASE,
         plan::{Aim, IGNORE, MARK, RECORD},
         scale::Scaler,
     },
-    restore::{
-        Restorer,
-        look::{LookError, Scope, View},
-        operator::OperatorPresence,
-        run::Ended,
-    },
-    status::set_finalizer,
+    restore::{Part, Restorer, State},
 };
 use proptest::{prelude::*, test_runner::FileFailurePersistence};
 use rstest::rstest;
@@ -48,28 +42,24 @@ fn overruling(seed: &Seed) -> Restorer {
     }
 }
 
-fn a() -> Scope {
-    Scope::Cluster("a".to_owned())
+async fn look(restorer: &Restorer, cluster: Option<&str>) -> Vec<String> {
+    let parts = restorer.look(cluster).await.unwrap();
+    parts.iter().map(Part::line).collect()
 }
 
-async fn look(restorer: &Restorer, scope: &Scope) -> View {
-    restorer.look(scope, &|_| ()).await.unwrap()
-}
-
-/// Looks and restores; tells what was said and what came of it.
-async fn restore(restorer: &Restorer, scope: &Scope) -> (Vec<String>, Vec<Ended>) {
-    let view = look(restorer, scope).await;
+/// Looks and restores; returns what was reported, and the dependents that something was owed to.
+async fn restore(restorer: &Restorer, cluster: Option<&str>) -> (Vec<String>, Vec<Part>) {
+    let mut parts = restorer.look(cluster).await.unwrap();
     let said = Mutex::new(Vec::new());
     let say = |line: &str| said.lock().unwrap().push(line.to_owned());
-    let ended = restorer
-        .restore(view.plans, &CancellationToken::new(), &say)
-        .await;
-    (said.into_inner().unwrap(), ended)
+    let stop = CancellationToken::new();
+    restorer.restore(&mut parts, &stop, Some(&say)).await;
+    (said.into_inner().unwrap(), parts)
 }
 
-fn left(ended: &[Ended]) -> Vec<&str> {
-    let all = ended.iter().flat_map(|ended| &ended.left);
-    all.map(String::as_str).collect()
+fn left(parts: &[Part]) -> Vec<String> {
+    let left = parts.iter().filter(|part| part.state != State::Settled);
+    left.map(Part::line).collect()
 }
 
 fn put_health(seed: &Seed, cluster: &str, policy: &str, dependents: &[Value]) {
@@ -136,85 +126,87 @@ async fn levels_are_restored_in_order_and_each_is_waited_for() {
     put_down(&seed, "a");
     // Its pods do not come.
     seed.follow("mcm", false);
+    for restorer in [restorer(&seed), overruling(&seed)] {
+        assert_eq!(look(&restorer, None).await.len(), 3);
+    }
+    assert_eq!(seed.writes().len(), 0, "to look changes nothing");
     let started = Instant::now();
-    let view = look(&restorer(&seed), &a()).await;
-    insta::assert_snapshot!(view.plans[0].table());
-    let (said, ended) = restore(&restorer(&seed), &a()).await;
-    insta::assert_snapshot!(said.join("\n"));
-    let order: Vec<String> = seed.writes().into_iter().map(|call| call.name).collect();
-    // The replicas, then the mark.
-    assert_eq!(order, ["ca", "ca", "mcm", "mcm", "kcm", "kcm"]);
-    assert_eq!(started.elapsed().as_secs(), 30, "the timeout of its level");
+    let (said, parts) = restore(&restorer(&seed), Some("a")).await;
+    assert_eq!(
+        said,
+        [
+            "a  level 0  deployment/ca: scale up to 3, under way",
+            "a  level 0  deployment/ca: drop mark and record, under way",
+            "a  level 0  deployment/ca: as it should be",
+            "a  level 1  deployment/mcm: scale up to 2, under way",
+            "a  level 1  deployment/mcm: drop mark and record, under way",
+            "a  level 1  deployment/mcm: not running after 30s: see its pods",
+            "a  level 2  deployment/kcm: scale up to 1, under way",
+            "a  level 2  deployment/kcm: drop mark and record, under way",
+            "a  level 2  deployment/kcm: as it should be",
+        ]
+    );
+    assert_eq!(started.elapsed().as_secs(), 34, "the timeout of its level");
     assert_back(&seed, "a");
-    assert_eq!(left(&ended).len(), 1, "{ended:?}");
-    assert!(left(&ended)[0].contains("Deployment/mcm: scaled, and not up after 30s"));
+    assert_eq!(left(&parts), said[5..6]);
 
     // The record is as it was: only the operator writes it. What is up is paid.
     seed.follow("mcm", true);
-    let writes = seed.writes().len();
-    let (_, ended) = restore(&restorer(&seed), &a()).await;
-    assert_eq!(left(&ended), [""; 0]);
-    assert_eq!(seed.writes().len(), writes);
-    let view = look(&restorer(&seed), &Scope::All).await;
-    assert_eq!((view.plans.len(), view.quiet), (0, 1));
+    assert_eq!(look(&restorer(&seed), None).await, [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_owed_is_passed_over_and_told() {
+async fn its_initial_delay_is_waited_for() {
     let seed = new_seed();
-    let all = [
-        ("no-record", Some(7)),
-        ("no-number", None),
-        ("zero", None),
-        ("unmarked", Some(2)),
-        ("scaled-up", Some(2)),
-        ("up", None),
-        ("ignored", Some(4)),
-        ("missing", Some(4)),
-    ];
-    for (name, _) in all.iter().filter(|(name, _)| *name != "missing") {
-        put_taken(&seed, "Deployment", "a", name, None);
-    }
-    for name in ["zero", "unmarked", "up"] {
-        annotate(&seed, "deployments", "a", name, &json!({}));
-    }
-    for name in ["scaled-up", "up"] {
-        seed.change("deployments", "a", name, |it| {
-            it["spec"]["replicas"] = json!(5)
-        });
-    }
-    let ignored = json!({MARK: "", RECORD: "4", IGNORE: "true"});
-    annotate(&seed, "deployments", "a", "ignored", &ignored);
-    let dependents = all.map(|(name, owed)| entry("Deployment", name, 0, owed));
-    put_health(&seed, "a", "p", &dependents);
-
-    let view = look(&restorer(&seed), &a()).await;
-    insta::assert_snapshot!(view.plans[0].table());
-    let (said, ended) = restore(&restorer(&seed), &a()).await;
-    insta::assert_snapshot!(sorted(said).join("\n"));
-    insta::assert_snapshot!(left(&ended).join("\n"));
-    for (name, replicas) in [
-        ("no-record", 7),
-        ("no-number", 1),
-        ("zero", 0),
-        ("unmarked", 0),
-        ("scaled-up", 5),
-        ("up", 5),
-        ("ignored", 0),
-    ] {
-        let object = seed.get("deployments", "a", name).unwrap();
-        assert_eq!(object["spec"]["replicas"], replicas, "{name}");
-        assert_eq!(
-            object["metadata"]["annotations"][MARK],
-            Value::Null,
-            "{name}"
-        );
-    }
+    put_taken(&seed, "Deployment", "a", "kcm", Some("2"));
+    let mut entry = entry("Deployment", "kcm", 0, Some(2));
+    entry["initialDelay"] = json!("5m0s");
+    put_health(&seed, "a", "p", &[entry]);
+    let started = Instant::now();
+    let (_, parts) = restore(&restorer(&seed), None).await;
+    assert_eq!(left(&parts), [""; 0]);
+    let writes = seed.writes();
+    assert_eq!(writes[0].at - started, Duration::from_secs(300));
 }
 
-fn sorted(mut lines: Vec<String>) -> Vec<String> {
-    lines.sort();
-    lines
+/// What is marked is restored, by the annotation, the record or as one replica. Nothing else is scaled.
+#[rstest]
+#[case::recorded(json!({MARK: "", RECORD: "3"}), 0, Some(9), 3, None)]
+#[case::by_its_health(json!({MARK: ""}), 0, Some(7), 7, None)]
+#[case::by_default(json!({MARK: ""}), 0, None, 1, None)]
+#[case::not_ours(json!({}), 0, None, 0, None)]
+#[case::unmarked(json!({}), 0, Some(2), 0, Some("scale it to 2 by kubectl"))]
+#[case::ignored(json!({MARK: "", RECORD: "4", IGNORE: "true"}), 0, Some(4), 0, Some("scale it to 4 by kubectl"))]
+#[case::scaled_up(json!({MARK: "", RECORD: "2"}), 5, Some(2), 5, None)]
+#[case::up(json!({}), 5, None, 5, None)]
+#[case::unreadable(json!({MARK: "", RECORD: "two"}), 0, Some(2), 0, Some(r#"is "two", not a whole number"#))]
+#[tokio::test(start_paused = true)]
+async fn what_is_marked_is_restored(
+    #[case] annotations: Value,
+    #[case] replicas: i64,
+    #[case] recorded: Option<i64>,
+    #[case] restored: i64,
+    #[case] expected: Option<&str>,
+) {
+    let seed = new_seed();
+    put_workload(&seed, "Deployment", "a", "x", replicas);
+    annotate(&seed, "deployments", "a", "x", &annotations);
+    let entries = [
+        entry("Deployment", "x", 0, recorded),
+        entry("Deployment", "gone", 0, Some(4)),
+    ];
+    put_health(&seed, "a", "p", &entries);
+    let (_, parts) = restore(&restorer(&seed), None).await;
+    let left = left(&parts);
+    assert_eq!(left.len(), usize::from(expected.is_some()), "{left:?}");
+    assert!(
+        expected.is_none_or(|expected| left[0].contains(expected)),
+        "{left:?}"
+    );
+    let object = seed.get("deployments", "a", "x").unwrap();
+    assert_eq!(object["spec"]["replicas"], restored);
+    let is_marked = object["metadata"]["annotations"][MARK] != Value::Null;
+    assert_eq!(is_marked, annotations[RECORD] == "two");
 }
 
 #[tokio::test(start_paused = true)]
@@ -224,19 +216,19 @@ async fn an_unreadable_record_stops_its_own_cluster_alone() {
         put_down(&seed, cluster);
     }
     put_taken(&seed, "Deployment", "a", "mcm", Some("two"));
-    let view = look(&restorer(&seed), &Scope::All).await;
-    insta::assert_snapshot!(view.plans[0].table());
-    let (_, ended) = restore(&restorer(&seed), &Scope::All).await;
-    assert!(left(&ended)[1].contains(r#"is "two", not"#), "{ended:?}");
+    let (_, parts) = restore(&restorer(&seed), None).await;
+    let left = left(&parts);
+    assert!(
+        left[0].contains(r#"deployment/mcm: its annotation"#),
+        "{left:?}"
+    );
+    assert_eq!(left[1..], ["a  level 2  deployment/kcm: scale up to 1"]);
     assert_back(&seed, "b");
-    let kcm = seed.get("deployments", "a", "kcm").unwrap();
-    assert_eq!(kcm["spec"]["replicas"], 0);
 
     // As the remedy says.
     let corrected = json!({MARK: "", RECORD: "2"});
     annotate(&seed, "deployments", "a", "mcm", &corrected);
-    let (_, ended) = restore(&restorer(&seed), &Scope::All).await;
-    assert_eq!(left(&ended), [""; 0]);
+    restore(&restorer(&seed), None).await;
     assert_back(&seed, "a");
 }
 
@@ -244,66 +236,60 @@ async fn an_unreadable_record_stops_its_own_cluster_alone() {
 async fn what_may_not_be_done_is_told_by_verb_and_object() {
     let seed = new_seed();
     put_down(&seed, "a");
-    let patches = |call: &crate::support::Call| call.method == "PATCH";
-    seed.fail(Failure::Status(403), (0, 1), patches);
-    let (_, ended) = restore(&restorer(&seed), &a()).await;
+    seed.fail(Failure::Status(403), (0, 1), |call| call.method == "PATCH");
+    let (_, parts) = restore(&restorer(&seed), Some("a")).await;
     assert_eq!(
-        left(&ended),
+        left(&parts),
         [
-            "a  Deployment/ca: you may not patch it; have it granted, or ask somebody who may: \
-             scripted failure",
-            "a  Deployment/kcm: not begun: an earlier level is not complete",
-            "a  Deployment/mcm: not begun: an earlier level is not complete",
+            "a  level 0  deployment/ca: you may not patch it: scripted failure",
+            "a  level 1  deployment/mcm: scale up to 2",
+            "a  level 2  deployment/kcm: scale up to 1",
         ]
     );
-    seed.fail(Failure::Status(403), (0, 1), |call| {
-        call.resource == "clusterhealths"
-    });
-    let looked = restorer(&seed).look(&Scope::All, &|_| ()).await;
-    let error = looked.err().unwrap().to_string();
+    for resource in ["clusterhealths", "probepolicies", "leases"] {
+        seed.fail(Failure::Status(403), (0, 1), move |call| {
+            call.resource == resource
+        });
+        let looked = async {
+            restorer(&seed).look(None).await?;
+            restorer(&seed).operator().await
+        };
+        let error = looked.await.unwrap_err();
+        assert!(error.starts_with("cannot "), "{error}");
+        assert!(error.contains("scripted failure (403)"), "{error}");
+    }
+    // Whether gardenlet decides about its replicas has to be known.
+    let clusters = |call: &Call| call.resource == "clusters";
+    seed.fail(Failure::Status(403), (0, usize::MAX), clusters);
+    let writes = seed.writes().len();
+    let (_, parts) = restore(&restorer(&seed), Some("a")).await;
+    assert_eq!(left(&parts).len(), 3);
     assert!(
-        error.starts_with("you may not list clusterhealths"),
-        "{error}"
+        parts[0].says.contains("cannot get the Cluster a"),
+        "{parts:?}"
     );
+    assert_eq!(seed.writes().len(), writes);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_without_a_record_is_looked_at_by_its_policies() {
+async fn a_cluster_without_a_record_is_looked_at_by_all_policies() {
     let seed = new_seed();
-    let looked = restorer(&seed).look(&a(), &|_| ()).await;
-    assert!(matches!(looked.err(), Some(LookError::NoSuchCluster(_))));
-
+    let unknown = restorer(&seed).look(Some("a")).await;
+    assert!(unknown.unwrap_err().contains("nor a Cluster a"));
     put_down(&seed, "a");
     seed.delete("clusterhealths", "", "a");
-    let mut policy = policy("p");
-    // Whoever may write this must not choose the paths that an administrator's rights reach.
-    policy["status"]["protectedClusters"] = json!(["a", "a/deployments/kcm?x=$(id)", "a.b"]);
-    seed.put(&policy);
-    restore(&restorer(&seed), &Scope::All).await;
+    seed.put(&policy("p"));
+    put_cluster_in(&seed, "Reconcile");
+    restore(&restorer(&seed), Some("a")).await;
     assert_back(&seed, "a");
-    assert!((seed.calls().iter()).all(|it| ["", "a"].contains(&&*it.namespace)));
 
-    // One that cannot be read counts as none, and is told.
+    // One that cannot be read counts as none.
     put_down(&seed, "a");
     seed.change("clusterhealths", "", "a", |it| {
         it["status"]["dependents"] = json!("?")
     });
-    let (_, ended) = restore(&restorer(&seed), &a()).await;
-    assert_eq!(ended[0].restored.len(), 3);
-    assert!(left(&ended)[0].starts_with("a: its ClusterHealth cannot be read"));
-
-    // Whoever has no record, and no policy that says so, may still be selected.
-    put_down(&seed, "a");
-    seed.delete("clusterhealths", "", "a");
-    policy["status"] = json!({});
-    seed.put(&policy);
-    put_cluster(&seed);
-    let (_, ended) = restore(&restorer(&seed), &a()).await;
-    assert_eq!(ended[0].restored.len(), 3);
-}
-
-fn put_cluster(seed: &Seed) {
-    put_cluster_in(seed, "Reconcile");
+    restore(&restorer(&seed), None).await;
+    assert_back(&seed, "a");
 }
 
 /// The Cluster, of which this was the last operation.
@@ -325,11 +311,13 @@ async fn what_gardenlet_decides_about_only_loses_its_marks() {
     seed.change("deployments", "a", "ca", |it| {
         it["spec"]["replicas"] = json!(1)
     });
-    let view = look(&overruling(&seed), &Scope::All).await;
-    insta::assert_snapshot!(view.plans[0].table());
-    let (said, ended) = restore(&overruling(&seed), &Scope::All).await;
-    insta::assert_snapshot!(sorted(said).join("\n"));
-    assert_eq!(left(&ended), [""; 0]);
+    let (said, parts) = restore(&overruling(&seed), None).await;
+    assert!(
+        said[0].contains("gardenlet decides about its replicas"),
+        "{said:?}"
+    );
+    assert_eq!(left(&parts), [""; 0]);
+    assert!(parts.iter().all(|part| !part.ignored));
     for (name, replicas, annotations) in [
         ("ca", 1, Value::Null),
         ("mcm", 0, json!({RECORD: "2"})),
@@ -339,146 +327,38 @@ async fn what_gardenlet_decides_about_only_loses_its_marks() {
         assert_eq!(object["spec"]["replicas"], replicas, "{name}");
         assert_eq!(object["metadata"]["annotations"], annotations, "{name}");
     }
-    assert_eq!(look(&restorer(&seed), &Scope::All).await.plans.len(), 0);
-
-    // Whether it does has to be known.
-    put_down(&seed, "a");
-    let clusters = |call: &crate::support::Call| call.resource == "clusters";
-    seed.fail(Failure::Status(403), (0, usize::MAX), clusters);
-    let view = look(&restorer(&seed), &a()).await;
-    let why = view.plans[0].held_back.as_ref().unwrap();
-    assert!(why.contains("you may not get the Cluster a"), "{why}");
-    let (_, ended) = restore(&restorer(&seed), &a()).await;
-    assert_eq!(left(&ended).len(), 3);
+    assert_eq!(look(&restorer(&seed), None).await, [""; 0]);
 }
 
-fn put_lease(seed: &Seed, holder: &str, seconds: i32) {
-    seed.put(&json!({
-        "kind": "Lease", "metadata": {"name": LEASE, "namespace": "garden"},
-        "spec": {
-            "holderIdentity": holder, "leaseDurationSeconds": seconds,
+#[rstest]
+#[case::none(None, false, None)]
+#[case::dead(Some("dwd"), false, None)]
+#[case::given_back(Some(""), true, None)]
+#[case::alive(Some("dwd"), true, Some("dwd"))]
+#[tokio::test(start_paused = true)]
+async fn an_operator_is_alive_that_renews_within_three_seconds(
+    #[case] holder: Option<&str>,
+    #[case] renews: bool,
+    #[case] expected: Option<&str>,
+) {
+    let seed = new_seed();
+    if let Some(holder) = holder {
+        seed.put(&json!({
+            "kind": "Lease", "metadata": {"name": LEASE, "namespace": "garden"},
             // Whatever the holder's clock says.
-            "renewTime": "2031-01-01T00:00:00.000000Z",
-        },
-    }));
-}
-
-/// The Lease is renewed before each of the looks after these many.
-fn renew_after(seed: &Seed, looks: usize) {
-    let mut look = 0;
-    seed.interfere(
-        usize::MAX,
-        |call| call.brief() == format!("GET leases/{LEASE}"),
-        move |lease| {
-            look += 1;
-            if look > looks {
-                lease["spec"]["renewTime"] = json!(format!("2031-01-01T00:01:{look:02}.000000Z"));
-            }
-        },
-    );
-}
-
-#[rstest]
-#[case::dead(Some(("old", 15)), None, 15, "Gone")]
-#[case::alive(Some(("dwd", 15)), Some(4), 4, "Alive")]
-#[case::slow(Some(("dwd", 3_600)), None, 60, "Unknown")]
-#[tokio::test(start_paused = true)]
-async fn an_operator_is_alive_that_is_seen_to_renew(
-    #[case] lease: Option<(&str, i32)>,
-    #[case] renewed: Option<usize>,
-    #[case] seconds: u64,
-    #[case] expected: &str,
-) {
-    let seed = new_seed();
-    put_down(&seed, "a");
-    put_cluster(&seed);
-    seed.put(&policy("p"));
-    if let Some((holder, seconds)) = lease {
-        put_lease(&seed, holder, seconds);
+            "spec": {"holderIdentity": holder, "renewTime": "2031-01-01T00:00:00.000000Z"},
+        }));
     }
-    if let Some(looks) = renewed {
-        renew_after(&seed, looks);
-    }
-    let started = Instant::now();
-    let view = look(&restorer(&seed), &a()).await;
-    let presence = view.operator.as_ref().unwrap();
-    assert!(
-        format!("{presence:?}").starts_with(expected),
-        "{presence:?}"
-    );
-    assert_eq!(started.elapsed(), Duration::from_secs(seconds));
-    let gone = expected == "Gone";
-    assert_eq!(view.plans[0].held_back.is_none(), gone);
-    assert_eq!(view.plans[0].workable(), if gone { 3 } else { 0 });
-}
-
-/// Whatever is there, of whatever kind.
-#[tokio::test(start_paused = true)]
-async fn to_look_changes_nothing() {
-    let seed = new_seed();
-    put_down(&seed, "a");
-    put_taken(&seed, "Etcd", "a", "main", Some("3"));
-    put_taken(&seed, "StatefulSet", "a", "garbled", Some("two"));
-    put_cluster(&seed);
-    put_deleting_policy(&seed).await;
-    let before = seed.writes().len();
-    for restorer in [restorer(&seed), overruling(&seed)] {
-        let view = look(&restorer, &Scope::All).await;
-        assert_eq!((view.plans.len(), view.deleting.len()), (1, 1));
-    }
-    assert_eq!(seed.writes().len(), before);
-}
-
-#[rstest]
-#[case::enforced(json!({}), true)]
-#[case::dry_run(json!({"mode": "DryRun"}), false)]
-#[tokio::test(start_paused = true)]
-async fn a_cluster_is_held_back_where_a_living_operator_protects_it(
-    #[case] change: Value,
-    #[case] held_back: bool,
-) {
-    let seed = new_seed();
-    put_down(&seed, "a");
-    put_cluster(&seed);
-    let mut policy = policy("p");
-    json_patch::merge(&mut policy["spec"], &change);
-    seed.put(&policy);
-    put_lease(&seed, "dwd", 15);
-    renew_after(&seed, 1);
-    let (_, ended) = restore(&restorer(&seed), &a()).await;
-    assert_eq!(
-        left(&ended).len(),
-        if held_back { 3 } else { 0 },
-        "{ended:?}"
-    );
-    assert_eq!(seed.writes().is_empty(), held_back);
-    if held_back {
-        let view = look(&restorer(&seed), &a()).await;
-        insta::assert_snapshot!(view.plans[0].table());
-        // It makes no difference to whoever overrules it.
-        let (_, ended) = restore(&overruling(&seed), &a()).await;
-        assert_eq!(left(&ended), [""; 0]);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_lease_that_cannot_be_read_holds_back() {
-    let seed = new_seed();
-    put_down(&seed, "a");
-    put_cluster(&seed);
-    seed.put(&policy("p"));
-    seed.fail(Failure::Status(403), (0, 1), |call| {
-        call.resource == "leases"
+    let mut reads = 0;
+    let read = move |call: &Call| renews && call.brief() == format!("GET leases/{LEASE}");
+    seed.interfere(usize::MAX, read, move |lease| {
+        reads += 1;
+        lease["spec"]["renewTime"] = json!(format!("2031-01-01T00:01:{reads:02}.000000Z"));
     });
-    let view = look(&restorer(&seed), &a()).await;
-    let Some(OperatorPresence::Unknown(why)) = view.operator else {
-        panic!("{:?}", view.operator);
-    };
-    assert!(
-        why.contains("you may not get the Lease dwd-prober-leader-election"),
-        "{why}"
-    );
-    assert!(view.plans[0].held_back.is_some());
+    let started = Instant::now();
+    let alive = restorer(&seed).operator().await.unwrap();
+    assert_eq!(alive.as_deref(), expected);
+    assert_eq!(started.elapsed(), Duration::from_secs(3));
 }
 
 /// In an outage that goes on, the operator takes nothing of it again.
@@ -494,12 +374,12 @@ fn what_is_overruled_the_operator_leaves_alone() {
             put_health(&stage.seed, "a", "p", known.as_array().unwrap());
 
             let before = stage.seed.writes().len();
-            let (_, ended) = restore(&overruling(&stage.seed), &a()).await;
-            assert_eq!(left(&ended), [""; 0], "{kind}");
-            // At once, where one write can carry all of it. Elsewhere the controller comes between two, once.
+            let (_, parts) = restore(&overruling(&stage.seed), Some("a")).await;
+            assert_eq!(left(&parts), [""; 0], "{kind}");
+            assert!(parts[0].ignored, "{kind}");
+            // At once, where one write can carry all of it.
             let writes = stage.seed.writes().len() - before;
-            assert_eq!(writes, if kind == "Etcd" { 4 } else { 1 }, "{kind}");
-            assert_eq!(ended[0].ignored.len(), 1, "{kind}");
+            assert_eq!(writes, if kind == "Etcd" { 3 } else { 1 }, "{kind}");
             for _ in 0..3 {
                 tokio::time::advance(Duration::from_secs(60)).await;
                 stage.act(Aim::Protect).await;
@@ -512,42 +392,41 @@ fn what_is_overruled_the_operator_leaves_alone() {
     }
 }
 
-/// A policy in deletion, held by the finalizer as the operator has put it on.
-async fn put_deleting_policy(seed: &Seed) {
-    seed.put(&policy("p"));
-    set_finalizer(&seed.unlimited(), "p", "uid-p", true)
-        .await
-        .unwrap();
-    seed.ask_to_delete("probepolicies", "", "p");
-    assert!(seed.get("probepolicies", "", "p").is_some());
+/// What is back, and keeps its mark for a minute, is left to the operator that is overruled.
+#[tokio::test(start_paused = true)]
+async fn what_is_back_is_not_overruled() {
+    let seed = new_seed();
+    put_workload(&seed, "Deployment", "a", "x", 2);
+    annotate(
+        &seed,
+        "deployments",
+        "a",
+        "x",
+        &json!({MARK: "", RECORD: "2"}),
+    );
+    put_health(&seed, "a", "p", &[entry("Deployment", "x", 0, None)]);
+    assert_eq!(look(&overruling(&seed), None).await, [""; 0]);
+    restore(&restorer(&seed), None).await;
+    let object = seed.get("deployments", "a", "x").unwrap();
+    assert_eq!(object["metadata"]["annotations"], Value::Null);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_policy_is_let_go_when_nothing_is_owed_and_not_before() {
+async fn finalizers_are_removed_by_a_command_that_touches_no_other() {
     let seed = new_seed();
-    put_down(&seed, "a");
-    put_deleting_policy(&seed).await;
-    let restorer = restorer(&seed);
-    let view = look(&restorer, &Scope::All).await;
-    assert_eq!(view.deleting, ["p".into()]);
-    assert!(view.operator.unwrap().is_gone());
-    let done = restorer.let_go().await;
-    assert_eq!(done.freed, [""; 0]);
+    seed.put(&policy("stays"));
+    let mut policy = policy("p");
+    let ours = "dependency-watchdog.gardener.cloud/protection";
+    policy["metadata"]["finalizers"] = json!(["example.com/other", ours]);
+    seed.put(&policy);
+    assert_eq!(restorer(&seed).finalizers().await.unwrap(), [""; 0]);
+    seed.ask_to_delete("probepolicies", "", "p");
     assert_eq!(
-        done.left,
-        ["ProbePolicy p: keeps its finalizer, since something is owed to a"]
+        restorer(&seed).finalizers().await.unwrap(),
+        [format!(
+            r#"kubectl patch probepolicy p --type=json -p '[{{"op":"test","path":"/metadata/finalizers/1","value":"{ours}"}},{{"op":"remove","path":"/metadata/finalizers/1"}}]'"#
+        )]
     );
-    assert!(seed.get("probepolicies", "", "p").is_some());
-
-    // What another policy took makes no difference.
-    put_down(&seed, "b");
-    seed.change("clusterhealths", "", "b", |it| {
-        it["status"]["policy"] = json!("q")
-    });
-    let (_, ended) = restore(&restorer, &a()).await;
-    assert_eq!(left(&ended), [""; 0]);
-    assert_eq!(restorer.let_go().await.freed, ["p"]);
-    assert!(seed.get("probepolicies", "", "p").is_none());
 }
 
 /// What somebody else asks for in between.
@@ -561,11 +440,10 @@ fn crashes() -> impl Strategy<Value = Vec<Crash>> {
     prop::collection::vec((0_usize..16, any::<bool>()), 0..4)
 }
 
-/// A dependent that was taken: kind, replicas, whether it says so itself, whether its ClusterHealth
-/// does.
-fn taken() -> impl Strategy<Value = (&'static str, i64, bool, bool)> {
+/// A dependent that was taken: its kind and replicas.
+fn taken() -> impl Strategy<Value = (&'static str, i64)> {
     let kinds = prop_oneof![Just("Deployment"), Just("StatefulSet"), Just("Etcd")];
-    (kinds, 1_i64..6, any::<bool>(), any::<bool>())
+    (kinds, 1_i64..6)
 }
 
 proptest! {
@@ -588,27 +466,18 @@ proptest! {
             let seed = new_seed();
             let mut dependents = Vec::new();
             let mut wanted = Vec::new();
-            for (index, ((kind, replicas, annotated, recorded), level)) in taken.iter().enumerate() {
+            for (index, ((kind, replicas), level)) in taken.iter().enumerate() {
                 let name = format!("d{index}");
-                let record = annotated.then(|| replicas.to_string());
-                put_taken(&seed, kind, "a", &name, record.as_deref());
-                let mut entry = entry(kind, &name, *level, Some(*replicas));
-                let replicas = match (annotated, recorded) {
-                    (false, false) => {
-                        entry["recordedReplicas"] = Value::Null;
-                        1
-                    }
-                    _ => *replicas,
-                };
-                dependents.push(entry);
-                wanted.push((format!("{}s", kind.to_lowercase()), name, replicas));
+                put_taken(&seed, kind, "a", &name, Some(&replicas.to_string()));
+                dependents.push(entry(kind, &name, *level, Some(*replicas)));
+                wanted.push((format!("{}s", kind.to_lowercase()), name, *replicas));
             }
             put_health(&seed, "a", "p", &dependents);
             let restorer = if overrule { overruling(&seed) } else { restorer(&seed) };
             let (came, asked) = (Arc::new(AtomicBool::new(false)), user.is_some());
             let (skip, at) = (user.unwrap_or_default(), came.clone());
             let writes = AtomicUsize::new(0);
-            let before = move |call: &crate::support::Call| {
+            let before = move |call: &Call| {
                 let write = asked && call.method == "PATCH" && call.name == "d0";
                 write && writes.fetch_add(1, Relaxed) == skip
             };
@@ -617,12 +486,12 @@ proptest! {
                 at.store(true, Relaxed);
             });
             for (after, carried_out) in crashes {
-                let of_dependents = |call: &crate::support::Call| call.namespace == "a";
+                let of_dependents = |call: &Call| call.namespace == "a";
                 if carried_out {
                     seed.fail_committed(Failure::Reset, (after, 1), of_dependents);
                 }
                 seed.fail(Failure::Reset, (after, usize::MAX), of_dependents);
-                restore(&restorer, &a()).await;
+                restore(&restorer, None).await;
                 seed.heal();
                 for (resource, name, replicas) in &wanted {
                     let found = seed.get(resource, "a", name).unwrap();
@@ -633,8 +502,8 @@ proptest! {
                     assert!(found == 0 || by_user || ignored == overrule, "{name}");
                 }
             }
-            let (_, ended) = restore(&restorer, &a()).await;
-            assert_eq!(left(&ended), [""; 0]);
+            let (_, parts) = restore(&restorer, None).await;
+            assert_eq!(left(&parts), [""; 0]);
             for (resource, name, replicas) in &wanted {
                 let object = seed.get(resource, "a", name).unwrap();
                 let by_user = came.load(Relaxed) && name == "d0";

@@ -166,26 +166,16 @@ impl Scaler {
             ..PatchParams::default()
         };
         let name = &target.dependent.name;
-        let scale = |patch: &Patch<Value>| {
-            let request = &target.request;
-            request.patch_subresource("scale", name, &params, patch)
-        };
-        let with_test = matches!(write, Write::ScaleJson(_));
         let (verb, kind, request) = match write {
             Write::Object(patch) => {
                 let request = target.request.patch(name, &params, &Patch::Merge(&patch));
                 ("patch", &*target.kind, request)
             }
-            Write::ScaleMerge(patch) => ("patch scale", SCALE, scale(&Patch::Merge(patch))),
-            Write::ScaleJson(patch) => match serde_json::from_value(patch) {
-                Ok(patch) => ("patch scale", SCALE, scale(&Patch::Json(patch))),
-                Err(error) => {
-                    return Written::Failed(ScaleError::Request {
-                        verb: "patch scale",
-                        message: error.to_string(),
-                    });
-                }
-            },
+            Write::ScaleMerge(patch) => {
+                let (request, patch) = (&target.request, Patch::Merge(&patch));
+                let request = request.patch_subresource("scale", name, &params, &patch);
+                ("patch scale", SCALE, request)
+            }
         };
         let request = request.and_then(within_limit);
         let failure = match self.send_at_turn::<Value>(kind, request).await {
@@ -200,7 +190,6 @@ impl Scaler {
             Some(404) => Written::Overtaken(failure.explain(verb)),
             // A precondition failed.
             Some(409) => Written::Overtaken(ScaleError::Conflicts),
-            Some(422) if with_test => Written::Overtaken(ScaleError::Conflicts),
             _ if failure.is_ambiguous() => Written::Unanswered(failure.explain(verb)),
             _ => Written::Failed(failure.explain(verb)),
         }

@@ -55,25 +55,9 @@ impl Debts {
     /// Resumes from what an earlier run of the operator left.
     pub fn recall(status: &ClusterHealthStatus) -> Self {
         let entries = status.dependents.iter().map(|known| {
-            let scale = Scale {
-                level: u32::try_from(known.level).unwrap_or(0),
-                initial_delay: known.initial_delay.get(),
-                timeout: known.timeout.get(),
-                // A cluster that is let go does not wait for its nodes.
-                await_nodes: Duration::ZERO,
-            };
-            let dependent = Dependent {
-                reference: known.r#ref.clone(),
-                optional: true,
-                up: scale,
-                down: scale,
-            };
+            let (dependent, memory) = recalled(known);
             let entry = Entry {
-                memory: Memory {
-                    owed: known.owed,
-                    keeps_mark: known.keeps_mark,
-                    replicas: known.recorded_replicas,
-                },
+                memory,
                 ..Entry::new(dependent)
             };
             (known.r#ref.clone(), entry)
@@ -342,6 +326,29 @@ impl Debts {
             })
             .collect()
     }
+}
+
+/// Reads a dependent from the record of its cluster.
+pub(crate) fn recalled(known: &DependentStatus) -> (Dependent, Memory) {
+    let scale = Scale {
+        level: u32::try_from(known.level).unwrap_or(0),
+        initial_delay: known.initial_delay.get(),
+        timeout: known.timeout.get(),
+        // A cluster that is let go does not wait for its nodes.
+        await_nodes: Duration::ZERO,
+    };
+    let dependent = Dependent {
+        reference: known.r#ref.clone(),
+        optional: true,
+        up: scale,
+        down: scale,
+    };
+    let memory = Memory {
+        owed: known.owed,
+        keeps_mark: known.keeps_mark,
+        replicas: known.recorded_replicas,
+    };
+    (dependent, memory)
 }
 
 /// Whether another client had scaled it up despite its mark.

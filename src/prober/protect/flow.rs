@@ -206,8 +206,8 @@ enum Stop {
 }
 
 impl FlowMachine {
-    /// A flow for this plan. If it overrules the operator, a restore also sets `ignore-scaling`.
-    pub fn new(plan: &FlowPlan, overruling: bool) -> Self {
+    /// A flow for this plan.
+    pub fn new(plan: &FlowPlan) -> Self {
         let mut levels: BTreeMap<u32, Vec<DependentFlow>> = BTreeMap::new();
         let aim = plan.purpose.aim;
         let aim_of = |task: &Task| match task.disputed {
@@ -226,7 +226,7 @@ impl FlowMachine {
                 aim: aim_of(task),
                 ..plan.purpose
             };
-            let mut dependent = DependentFlow::new(task, purpose, patience, overruling);
+            let mut dependent = DependentFlow::new(task, purpose, patience);
             dependent.nodes(plan.nodes_back);
             levels.entry(level(task)).or_default().push(dependent);
         }

@@ -107,18 +107,6 @@ pub enum Record {
     Unreadable(String),
 }
 
-impl Observed {
-    /// The state for a user who overrules the operator and has it ignored meanwhile: the user's own
-    /// `ignore-scaling` prevents no restore. A zero without a mark is another's decision.
-    #[must_use]
-    pub fn overruled(self) -> Self {
-        Self {
-            ignored: self.ignored && !self.marked && self.replicas == 0,
-            ..self
-        }
-    }
-}
-
 impl Record {
     /// Reads the annotation.
     pub fn parse(annotation: Option<&str>) -> Self {

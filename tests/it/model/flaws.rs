@@ -80,9 +80,7 @@ impl Flaw {
 
     /// The write, as this operator sends it.
     pub(crate) fn spoil(self, mut write: Write) -> Write {
-        let (Write::Object(patch) | Write::ScaleMerge(patch)) = &mut write else {
-            return write;
-        };
+        let (Write::Object(patch) | Write::ScaleMerge(patch)) = &mut write;
         let replicas = patch["spec"]["replicas"].as_i64();
         let annotations = patch.pointer("/metadata/annotations");
         let marks = annotations.is_some_and(|it| it[MARK] == "");

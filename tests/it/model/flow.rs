@@ -65,7 +65,7 @@ impl Operator {
             owed[index_of(&dependent.r#ref)] = dependent.owed;
         }
         self.flow = Some(Run {
-            machine: FlowMachine::new(&plan, false),
+            machine: FlowMachine::new(&plan),
             needs: vec![Need::Read(None); count],
             reached: vec![false; count],
             owed,

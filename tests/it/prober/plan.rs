@@ -119,7 +119,6 @@ impl Object {
                 self.check(patch)?;
                 self.set_replicas(patch);
             }
-            Write::ScaleJson(_) => panic!("only who overrules the operator sends it"),
         }
         if before != (self.annotations.clone(), self.replicas) {
             // The write, and the status that its controller answers with.

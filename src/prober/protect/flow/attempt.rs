@@ -12,8 +12,6 @@ use crate::prober::{
 /// How far a step has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Attempt {
-    /// It overrules the operator.
-    pub(super) overruling: bool,
     conflicts_left: u32,
     begun: Option<Begun>,
     decided: Option<Decided>,
@@ -51,10 +49,8 @@ pub(super) enum Turn {
 }
 
 impl Attempt {
-    /// An attempt of the operator, or one that overrules it.
-    pub(super) fn new(overruling: bool) -> Self {
+    pub(super) fn new() -> Self {
         Self {
-            overruling,
             conflicts_left: CONFLICTS,
             ..Self::default()
         }
@@ -65,10 +61,9 @@ impl Attempt {
         let Some(decided) = self.decided.as_ref().filter(|_| !self.in_doubt) else {
             return Turn::Read;
         };
-        let writes = match (&decided.found, self.overruling) {
-            (None, _) => Vec::new(),
-            (Some(found), false) => decided.step.writes(found),
-            (Some(found), true) => decided.step.overruling_writes(found),
+        let writes = match &decided.found {
+            None => Vec::new(),
+            Some(found) => decided.step.writes(found),
         };
         match writes.into_iter().nth(decided.accepted) {
             Some(write) => Turn::Write(write),
@@ -110,15 +105,14 @@ impl Attempt {
         }
     }
 
-    /// The write failed, but may have been carried out. The operator reads again; a user who overrules it
-    /// is told, and has to look.
+    /// The write failed, but may have been carried out: the next read shows it.
     pub(super) fn unanswered(&mut self) {
         if let Some(decided) = &self.decided {
             self.begun = Some(Begun {
                 step: decided.step,
                 in_flight: true,
             });
-            self.in_doubt = !self.overruling;
+            self.in_doubt = true;
         }
     }
 

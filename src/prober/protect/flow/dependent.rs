@@ -56,15 +56,10 @@ enum Doing {
 }
 
 impl DependentFlow {
-    pub(super) fn new(
-        task: &Task,
-        purpose: Purpose,
-        patience: Option<Duration>,
-        overruling: bool,
-    ) -> Self {
+    pub(super) fn new(task: &Task, purpose: Purpose, patience: Option<Duration>) -> Self {
         Self {
             steps: Steps::new(task.clone(), purpose, patience),
-            attempt: Attempt::new(overruling),
+            attempt: Attempt::new(),
             doing: Doing::Due(None),
             lost: None,
             uid: None,
@@ -153,7 +148,6 @@ impl DependentFlow {
     ) {
         let lost = self.lost.take();
         let found = match found {
-            Ok(found) if self.attempt.overruling => found.map(Observed::overruled),
             Ok(found) => found,
             Err(error) => return self.fail(lost.unwrap_or(error), now, effects),
         };
@@ -201,9 +195,6 @@ impl DependentFlow {
             }
             Written::Unanswered(error) => {
                 self.attempt.unanswered();
-                if !self.attempt.is_in_doubt() {
-                    return self.fail(error, now, effects);
-                }
                 self.lost = Some(error);
             }
             Written::Failed(error) => return self.fail(error, now, effects),
@@ -227,7 +218,7 @@ impl DependentFlow {
         now: Instant,
         effects: &mut Vec<FlowEffect>,
     ) {
-        self.attempt = Attempt::new(self.attempt.overruling);
+        self.attempt = Attempt::new();
         let (whats, next) = self.steps.carried_out(step, found, now);
         for what in whats {
             self.tell(what, now, effects);

@@ -14,8 +14,6 @@ pub enum Write {
     Object(Value),
     /// A merge patch of its `scale` subresource.
     ScaleMerge(Value),
-    /// A JSON patch of its `scale` subresource.
-    ScaleJson(Value),
 }
 
 impl Step {
@@ -74,23 +72,17 @@ impl Step {
         left == *now
     }
 
-    /// The requests of a user who overrules the operator. A restore also has the operator ignore the
+    /// Returns the request of a user who overrules the operator. A restore also has the operator ignore the
     /// dependent, which it would scale down again in an outage.
-    pub fn overruling_writes(&self, found: &Observed) -> Vec<Write> {
+    pub fn overruling_write(&self, found: &Observed) -> Option<Write> {
         match (self, found.family) {
-            (Step::ScaleUp { to }, Family::Scalable) => vec![
-                // First, so that at no moment it is up and not ignored. The mark stays meanwhile.
-                annotate(found, json!({IGNORE: "true"})),
-                // A Scale of zero replicas lacks the field.
-                Write::ScaleJson(json!([
-                    {"op": "test", "path": "/spec", "value": {}},
-                    {"op": "add", "path": "/spec/replicas", "value": to},
-                ])),
-                annotate(found, json!({MARK: null, RECORD: null})),
-            ],
-            (Step::ScaleUp { to }, _) => vec![with_replicas(found, handed_over(), *to)],
-            (Step::DropMarkAndRecord, _) => vec![annotate(found, handed_over())],
-            _ => self.writes(found),
+            (Step::ScaleUp { to }, Family::Apps) => Some(with_replicas(found, handed_over(), *to)),
+            // First, so that at no moment it is up and not ignored. The mark stays meanwhile.
+            (Step::ScaleUp { .. }, Family::Scalable) if !found.ignored => {
+                Some(annotate(found, json!({IGNORE: "true"})))
+            }
+            (Step::DropMarkAndRecord, _) => Some(annotate(found, handed_over())),
+            _ => self.writes(found).into_iter().next(),
         }
     }
 }
