@@ -12,7 +12,8 @@ use super::{
     io::confirm::Confirm,
     machine::{ClusterMachine, Input, Leases},
     metrics::ProberMetrics,
-    protector::{Protector, SharedTurns},
+    pace::Pace,
+    protector::Protector,
     reader::{LeaseReader, Read, ReadContext, ReadSettings, Recalled},
     report::Reporter,
     scale::Scaler,
@@ -42,8 +43,8 @@ pub(crate) struct LoopContext {
     pub(crate) metrics: Arc<ProberMetrics>,
     /// Makes the runs of the policies' checks.
     pub(crate) checks: Runner,
-    /// Lets clusters be restored by turns.
-    pub(crate) turns: SharedTurns,
+    /// Says when each cluster may be restored.
+    pub(crate) pace: Arc<Pace>,
     /// Takes reports.
     pub(crate) reporter: Reporter,
 }
@@ -110,19 +111,11 @@ impl ClusterLoop {
         if beginning.is_marked {
             machine.expect_marks();
         }
-        let (scaler, turns) = (&shared.scaler, &shared.turns);
+        let (scaler, pace) = (&shared.scaler, shared.pace.clone());
         let confirm = shared.confirm.clone();
         let metrics = shared.metrics.clone();
         Self {
-            protector: Protector::new(
-                name.clone(),
-                scaler,
-                confirm,
-                turns,
-                metrics,
-                machine,
-                known,
-            ),
+            protector: Protector::new(name.clone(), scaler, confirm, pace, metrics, machine, known),
             checks: Checks::new(name.clone(), shared.checks.clone()),
             reader,
             leads: false,

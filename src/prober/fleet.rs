@@ -15,7 +15,7 @@ use self::{confirmations::Confirmations, loops::Loops};
 use super::{
     cluster::LoopContext,
     instruments::Instruments,
-    protector::SharedTurns,
+    pace::Pace,
     reader::ReadContext,
     recall::{self, Known},
     report::{PolicyReport, Reporter},
@@ -122,7 +122,7 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
         metrics: instruments.prober.clone(),
         confirm,
         checks: prober.checks,
-        turns: SharedTurns::default(),
+        pace: Arc::<Pace>::default(),
         reporter: reporter.clone(),
     };
     let mut selection = observed.selection;

@@ -5,7 +5,7 @@
 //!   together).
 //! - [`protect`]: [`treatment`] (what is done about a cluster by its objects), [`machine`] (all that is decided
 //!   about it), [`flow`] (one run over its dependents), [`plan`] (what is done to each), [`debts`]
-//!   (what is owed), [`turns`] (when which of many clusters is restored).
+//!   (what is owed), [`pace`] (when each of many clusters is restored).
 //! - [`io`]: [`reader`] reads each cluster from its [`sources`], with the kubeconfigs of [`secrets`]; [`perform`] and [`scale`] write;
 //!   [`rights`] asks ahead whether they may.
 //! - [`report`]: from what was found to statuses and events.
@@ -31,7 +31,7 @@ pub mod standby;
 pub use self::{
     io::{metrics, perform, reader, rights, scale, secrets, sources},
     judge::{finding, leases, nodes, proof, schedule, verdict, watch},
-    protect::{debts, flow, machine, plan, scale_error, treatment, turns},
+    protect::{debts, flow, machine, pace, plan, scale_error, treatment},
 };
 
 /// The Lease for which probers stand, those of Gardener's dependency-watchdog among them: old and

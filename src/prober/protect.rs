@@ -3,7 +3,7 @@
 pub mod debts;
 pub mod flow;
 pub mod machine;
+pub mod pace;
 pub mod plan;
 pub mod scale_error;
 pub mod treatment;
-pub mod turns;

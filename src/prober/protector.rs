@@ -5,7 +5,6 @@
 
 mod news;
 mod reaction;
-mod turn;
 
 use std::sync::Arc;
 
@@ -16,8 +15,7 @@ use tokio::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-pub use self::turn::SharedTurns;
-use self::{reaction::Reaction, turn::Turn};
+use self::reaction::Reaction;
 use super::{
     action_log::ActionLog,
     debts::Problem,
@@ -26,6 +24,7 @@ use super::{
     log,
     machine::{ClusterMachine, Confirmation, Effect, Input, Leases},
     metrics::ProberMetrics,
+    pace::Pace,
     perform::perform,
     plan::{Aim, Settled, Step},
     report::DependentNews,
@@ -34,7 +33,6 @@ use super::{
 };
 use crate::{
     api::{ClusterHealthStatus, LastAction, Mode},
-    cluster::Settings,
     runtime::{metrics::InFlight, timer::until},
     util::now::Now,
 };
@@ -44,7 +42,7 @@ pub struct Protector {
     cluster: Arc<str>,
     scaler: Scaler,
     confirm: Confirm,
-    turn: Turn,
+    pace: Arc<Pace>,
     metrics: Arc<ProberMetrics>,
     machine: ClusterMachine,
     actions: ActionLog,
@@ -73,7 +71,7 @@ impl Protector {
         cluster: Arc<str>,
         scaler: &Scaler,
         confirm: Confirm,
-        turns: &SharedTurns,
+        pace: Arc<Pace>,
         metrics: Arc<ProberMetrics>,
         machine: ClusterMachine,
         known: Option<&ClusterHealthStatus>,
@@ -82,7 +80,7 @@ impl Protector {
         Self {
             scaler: scaler.within(cluster.clone()),
             confirm,
-            turn: turns.join(),
+            pace,
             cluster,
             actions: ActionLog::recall(known, protected),
             flow: None,
@@ -110,29 +108,13 @@ impl Protector {
 
     /// Takes up what was learnt, and begins or ends what is to be done about it.
     pub fn learn(&mut self, input: Input<'_>) {
-        self.step(input);
-        self.take_turn();
-    }
-
-    /// Restores the cluster if it waits for its turn, and that has come.
-    fn take_turn(&mut self) {
-        let is_guarded = |settings: &Arc<Settings>| settings.mode == Mode::Enforce;
-        self.turn
-            .guard(self.machine.treatment().settings().is_some_and(is_guarded));
-        match self.machine.awaits_turn() {
-            Some(since) if self.turn.take(since) => self.step(Input::Turn),
-            Some(_) => {}
-            None => self.turn.give_up(),
-        }
-    }
-
-    fn step(&mut self, input: Input<'_>) {
         let event = match input {
             Input::Flow(event) => Some((event, self.known(event))),
             _ => None,
         };
         let (before, now) = (self.before(), Now::read());
-        let effects = self.machine.step(input, now);
+        let turn = || self.pace.reserve(now.mono);
+        let effects = self.machine.step(input, now, turn);
         for effect in &effects {
             if let (Effect::Tell { problem, owed }, Some((event, before))) = (effect, &event) {
                 self.take_down(event, [before, &(problem.clone(), *owed)], now);
@@ -171,7 +153,6 @@ impl Protector {
         let Some(running) = &mut self.flow else {
             return tokio::select! {
                 confirmation = answer(&mut self.confirming) => self.confirmed(confirmation),
-                () = self.turn.due() => self.take_turn(),
                 () = until(due) => self.learn(Input::Time),
             };
         };

@@ -194,6 +194,7 @@ impl Loops {
             former,
         };
         self.running.insert(name.clone(), running);
+        self.shared.pace.set_clusters(self.running.len());
     }
 
     /// Takes in the end of a loop: its cluster is let go, or gone, or the loop had a defect.
@@ -205,6 +206,7 @@ impl Loops {
             return false;
         };
         drop(loops);
+        self.shared.pace.set_clusters(self.running.len());
         if let Err(error) = ended {
             tracing::error!(cluster = &*name, %error, "the cluster's loop ended by a defect");
             self.restarts.insert(name, Instant::now() + RESTART);

@@ -62,7 +62,7 @@ pub enum HeldBack {
         /// For how long.
         fresh: Duration,
     },
-    /// Many clusters are to be restored, or more and more fall silent, so that it waits for its turn.
+    /// Many clusters are to be restored, so that it waits for its turn.
     Paced,
     /// A check with the role Gate does not pass, so that nothing is restored: which, and why.
     Gate(String),
@@ -92,8 +92,7 @@ impl fmt::Display for HeldBack {
                  been fresh for {fresh:?}"
             ),
             Self::Paced => f.write_str(
-                "it waits for its turn, 5 minutes at most: many clusters are to be restored, or more and \
-                 more of them fall silent",
+                "it waits for its turn, 5 minutes at most: many clusters are to be restored",
             ),
             Self::Gate(why) => write!(f, "nothing is restored before each Gate passes, and {why}"),
         }

@@ -151,9 +151,15 @@ impl ClusterMachine {
         self.flows.expects_marks = true;
     }
 
-    /// Processes an input, and returns the effects to carry out.
+    /// Processes an input, and returns the effects to carry out. `turn` reserves the moment from which the
+    /// cluster may be restored.
     #[must_use]
-    pub fn step(&mut self, input: Input<'_>, now: Now) -> Vec<Effect> {
+    pub fn step(
+        &mut self,
+        input: Input<'_>,
+        now: Now,
+        turn: impl FnOnce() -> Instant,
+    ) -> Vec<Effect> {
         match input {
             Input::Objects(presence) => {
                 self.presence = presence;
@@ -168,7 +174,6 @@ impl ClusterMachine {
                 self.flows.debts.distrust();
                 self.flow_ended(Ending::Stuck, now);
             }
-            Input::Turn => self.take_turn(now.mono),
             Input::Time => {
                 let next = self.flows.wake(now.mono);
                 self.follow(next);
@@ -183,6 +188,9 @@ impl ClusterMachine {
         if !self.is_ending {
             self.treat(now.mono);
             self.judge_marks(now.mono);
+            if self.flows.awaits_turn() {
+                self.flows.turn.get_or_insert_with(turn);
+            }
             let next = self.flows.go_on(now.mono);
             self.follow(next);
         }

@@ -56,9 +56,5 @@ impl Protector {
         if is_another && let Some(lasted) = lasted {
             self.metrics.protections.observe(lasted.as_secs_f64());
         }
-        // One in which nothing is taken is none.
-        if protection == Protection::Active && before.protection != Protection::Active {
-            self.turn.falls();
-        }
     }
 }

@@ -10,13 +10,14 @@ use std::{
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::finding::{HEALTHY, PENDING};
-use crate::{
-    api::{ClusterHealthStatus, OUTAGE, Protection},
-    prober::turns::{TOGETHER, many},
-};
+use crate::api::{ClusterHealthStatus, OUTAGE, Protection};
 
 /// Clusters that fell silent within this time of each other did so at once.
-const AT_ONCE: SignedDuration = SignedDuration::from_secs(TOGETHER.as_secs().cast_signed());
+const AT_ONCE: SignedDuration = SignedDuration::from_secs(60);
+/// Fewer are no more than a coincidence, …
+const FEWEST: usize = 3;
+/// … and neither is less than one in so many.
+const ONE_IN: usize = 4;
 
 /// Many clusters fell silent at once and still are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +52,7 @@ pub(super) fn widespread(
     silent: &BTreeMap<Arc<str>, Timestamp>,
     probed: usize,
 ) -> Option<Widespread> {
-    let needed = many(probed);
+    let needed = FEWEST.max(probed.div_ceil(ONE_IN));
     if silent.len() < needed {
         return None;
     }

@@ -125,8 +125,6 @@ pub(crate) enum Action {
     Resume,
     /// It reads the Cluster and its policy past every cache.
     Confirm,
-    /// It is its turn to restore the cluster.
-    TakeTurn,
     /// It writes the ClusterHealth.
     Report,
     /// Its next request for a dependent, and what becomes of that.

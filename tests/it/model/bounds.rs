@@ -86,7 +86,7 @@ pub(crate) struct Bounds {
     pub(crate) slow: bool,
     /// Whether something may happen between a write and the answer to it.
     pub(crate) slow_answers: bool,
-    /// Whether other clusters are restored at the same time, so that its turn comes at some moment.
+    /// Whether other clusters are restored at the same time, so that its turn comes later.
     pub(crate) paced: bool,
     pub(crate) flaw: Flaw,
     /// By the mode Enforce and by DryRun, made once.

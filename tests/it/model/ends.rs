@@ -106,9 +106,6 @@ impl World {
         if is(state, Operator::is_probing) {
             self.apply(state, &Probe(!asks))?;
         }
-        if is(state, |it| it.machine.awaits_turn().is_some()) {
-            self.apply(state, &TakeTurn)?;
-        }
         Ok(())
     }
 }

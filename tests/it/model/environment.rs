@@ -305,7 +305,6 @@ impl World {
             Check => state.operator().check(shoot),
             Resume => state.operator().resume(),
             Confirm => state.operator().confirm((!away).then_some(seen)),
-            TakeTurn => state.operator().learn(Input::Turn),
             Report => state.stored.saved = Some(Rc::new(state.operator().report())),
             Request(index, fate) => self.request(state, index, fate)?,
         }

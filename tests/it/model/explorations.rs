@@ -255,7 +255,7 @@ fn answers_take_their_time(#[case] parts: &[Part], #[case] budget: Budget) {
     holds("answers take their time", bounds);
 }
 
-/// Many clusters are restored at the same time, so that its turn comes whenever it comes.
+/// Many clusters are restored at the same time, so that its turn comes later.
 #[rstest]
 #[case::short(&TWO, Budget { turns: 2, ..NONE })]
 #[case::held(&ONE, Budget { turns: 1, policies: 1, ends: 1, ..NONE })]

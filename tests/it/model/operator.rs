@@ -5,6 +5,8 @@ use super::*;
 /// The present. Time is not counted: what takes time may happen at any moment.
 static NOW: LazyLock<Instant> = LazyLock::new(Instant::now);
 const AGES: Duration = Duration::from_secs(24 * 3600);
+/// So long it waits for its turn, where restores are paced.
+const TURN: Duration = Duration::from_secs(1);
 /// As the machine has it.
 const COMES_BACK: Duration = Duration::from_secs(30);
 /// A write that was given up may arrive for so long after the seed has answered again.
@@ -267,7 +269,12 @@ impl Operator {
             _ => false,
         };
         let before = self.machine.treatment().clone();
-        let effects = self.machine.step(input, at(now));
+        let wait = if self.bounds.paced {
+            TURN
+        } else {
+            Duration::ZERO
+        };
+        let effects = self.machine.step(input, at(now), || now + wait);
         // Also what was found of a dependent may have it probed.
         if !self.is_probing() {
             self.probing = (None, false);
@@ -296,9 +303,6 @@ impl Operator {
                 Effect::Confirm(_) => self.asks = true,
                 Effect::Tell { .. } => {}
             }
-        }
-        if !self.bounds.paced && self.machine.awaits_turn().is_some() {
-            told.extend(self.decide(Input::Turn, now));
         }
         told
     }

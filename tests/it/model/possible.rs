@@ -73,7 +73,7 @@ impl World {
         // What is due so late comes when whatever was given up has arrived, or never will.
         let may_wait = |due| due <= moment(false) + LETS_GO || state.late.is_empty();
         let is_due = operator.machine.due().is_some_and(may_wait);
-        let (probes, machine) = (lives_on && operator.is_probing(), &operator.machine);
+        let probes = lives_on && operator.is_probing();
         actions.extend(those([
             (!operator.deposed, Action::Crash),
             (!operator.deposed, Depose),
@@ -85,7 +85,6 @@ impl World {
             (lives_on && operator.may_check(state.shoot), Check),
             (lives_on && is_due && state.decided.is_none(), Resume),
             (lives_on && operator.asks, Confirm),
-            (lives_on && machine.awaits_turn().is_some(), TakeTurn),
             // What goes with its Cluster is not written anew.
             (lives_on && !state.away && state.life != Gone, Report),
         ]));

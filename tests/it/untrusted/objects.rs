@@ -100,9 +100,9 @@ fuzzed!(
         prop_assert!(is_kept(&debts, &owed), "what is owed is forgotten");
         let (gone, now) = (ClusterObject::Gone(PolicyHold::default()), Now::read());
         let mut machine = ClusterMachine::recall(Some(&status), gone.clone(), (false, false), now);
-        let _ = machine.step(Input::Objects(gone), now);
+        let _ = machine.step(Input::Objects(gone), now, || now.mono);
         if let Some(mono) = machine.due() {
-            let _ = machine.step(Input::Time, Now { mono, ..now });
+            let _ = machine.step(Input::Time, Now { mono, ..now }, || mono);
         }
         debts.adopt(&[]);
         prop_assert!(is_kept(&debts, &owed), "what is owed is forgotten");

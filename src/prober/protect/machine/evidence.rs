@@ -130,20 +130,16 @@ impl ClusterMachine {
             Treatment::Probe(_) => (true, aim),
             _ => (false, aim),
         };
-        let awaits = match aim {
-            Aim::Restore if self.is_paced() => self.flows.debts.await_nodes(now),
-            _ => None,
-        };
         let purpose = Purpose {
             aim,
             keep_marks,
             disputed,
-            awaits,
+            awaits: None,
         };
         let wanted = Wanted::Verdict {
             purpose,
             valid_until,
-            paced: self.is_paced(),
+            paced: aim == Aim::Restore && self.is_paced(),
         };
         self.want(wanted, now);
         if self.flows.awaits_confirmation() {

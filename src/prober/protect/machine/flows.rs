@@ -5,7 +5,7 @@
 
 mod marks;
 mod pause;
-mod turn;
+mod waits;
 mod wanted;
 
 use std::time::Duration;
@@ -68,6 +68,8 @@ pub(super) struct Flows {
     /// What comes once the flow under way has ended, it is time, or it is confirmed.
     next: Wanted,
     pub(super) confirmed: Confirmed,
+    /// From when it may be restored, as long as that is wanted.
+    pub(super) turn: Option<Instant>,
 }
 
 impl Flows {
@@ -143,6 +145,7 @@ impl Flows {
             self.debts.reset_delays();
         }
         self.marks.until = wanted.restores_until();
+        self.turn.take_if(|_| wanted.restores_until().is_none());
         if wanted.goes_on(self.next) {
             return None;
         }
@@ -182,7 +185,10 @@ impl Flows {
 
     /// When what is wanted is due, or marks are to be removed, while no flow is under way.
     pub(super) fn due(&self) -> Option<Instant> {
-        let wanted = self.next.due();
+        let wanted = match self.awaits_turn() {
+            true => self.turn,
+            false => self.next.due(),
+        };
         let due = wanted.into_iter().chain(self.marks.due()).min();
         due.filter(|_| self.under_way.is_none())
     }
@@ -197,29 +203,6 @@ impl Flows {
         self.next.due().filter(|due| *due <= now)?;
         let aim = self.next.aim().unwrap_or(Aim::Look);
         Some(self.start(Purpose::of(aim), now + TRY, false, now))
-    }
-
-    /// Begins what a verdict asks for, unless a flow is under way. A scale-down waits for its confirmation,
-    /// unless all is already down, and only read.
-    #[must_use]
-    pub(super) fn go_on(&mut self, now: Instant) -> Option<Effect> {
-        let Wanted::Verdict {
-            purpose,
-            valid_until,
-            ..
-        } = self.next
-        else {
-            return None;
-        };
-        if self.under_way.is_some() || self.awaits_turn() {
-            return None;
-        }
-        let takes = purpose.aim == Aim::Protect && !self.is_complete();
-        if takes && !self.confirmed.lets_take(now) {
-            return self.confirmed.ask();
-        }
-        self.next = Wanted::Nothing;
-        Some(self.start(purpose, valid_until, true, now))
     }
 
     /// The flow under way has ended. `interval` is the one at which the cluster is probed.
@@ -263,6 +246,7 @@ impl Flows {
     ) -> Effect {
         let aim = purpose.aim;
         self.debts.begin(now);
+        self.turn = None;
         match aim {
             Aim::Protect => {
                 self.restored = None;

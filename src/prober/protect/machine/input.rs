@@ -27,8 +27,6 @@ pub enum Input<'a> {
     Confirmed(Confirmation),
     /// The flow has ended by a defect: its last writes are unknown.
     FlowLost,
-    /// It is its [turn](super::ClusterMachine::awaits_turn) to be restored.
-    Turn,
     /// It is [time](super::ClusterMachine::due).
     Time,
     /// The process is to end.

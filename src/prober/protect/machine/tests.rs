@@ -8,6 +8,7 @@ use crate::{
     cluster::{Assignment, PolicyHold, Selected, Template},
     prober::{
         fixtures::dependent,
+        plan::Aim,
         verdict::{Assessment, Doubt},
         watch::Conclusion,
     },
@@ -81,14 +82,20 @@ fn recalled(
     };
     let (object, flags) = (probed(40), (false, true));
     let mut machine = ClusterMachine::recall(Some(&known), object.clone(), flags, now());
-    let _ = machine.step(Input::Objects(object), now());
+    let _ = learn(&mut machine, Input::Objects(object));
     machine
 }
 
 /// The leases are judged like this, which were read of a cluster that was protected, or was not.
 fn judge(machine: &mut ClusterMachine, verdict: Verdict, protected: bool) -> Vec<Effect> {
     let conclusion = conclusion(verdict, protected);
-    machine.step(Input::Leases(Leases::Judged(&conclusion), None), now())
+    learn(machine, Input::Leases(Leases::Judged(&conclusion), None))
+}
+
+/// It learns this, and need not wait for its turn.
+fn learn(machine: &mut ClusterMachine, input: Input<'_>) -> Vec<Effect> {
+    let now = now();
+    machine.step(input, now, || now.mono)
 }
 
 fn conclusion(verdict: Verdict, protected: bool) -> Conclusion {
@@ -144,9 +151,8 @@ fn a_protection_is_ended(
 fn a_verdict_on_a_cluster_that_was_not_protected_restores_nothing() {
     let mut machine = protected(1, None, Protection::Active);
     assert!(judge(&mut machine, Verdict::Healthy, false).is_empty());
-    assert_eq!(machine.awaits_turn(), None);
-    assert!(judge(&mut machine, Verdict::Healthy, true).is_empty());
-    assert!(machine.awaits_turn().is_some());
+    let begun = judge(&mut machine, Verdict::Healthy, true);
+    assert!(matches!(*begun, [Effect::Start(_)]), "{begun:?}");
 }
 
 /// What was asked before the Cluster changed says nothing of what there is now.
@@ -154,12 +160,12 @@ fn a_verdict_on_a_cluster_that_was_not_protected_restores_nothing() {
 fn a_change_is_confirmed_anew() {
     let (object, flags) = (probed(40), (false, true));
     let mut machine = ClusterMachine::recall(None, object.clone(), flags, now());
-    let _ = machine.step(Input::Objects(object), now());
+    let _ = learn(&mut machine, Input::Objects(object));
     let asked = judge(&mut machine, Verdict::Outage, false);
     assert!(matches!(*asked, [Effect::Confirm(_)]), "{asked:?}");
-    let asked = machine.step(Input::Objects(probed(40)), now());
+    let asked = learn(&mut machine, Input::Objects(probed(40)));
     assert!(matches!(*asked, [Effect::Confirm(_)]), "{asked:?}");
-    let begun = machine.step(Input::Confirmed(Confirmation::Read), now());
+    let begun = learn(&mut machine, Input::Confirmed(Confirmation::Read));
     assert!(matches!(*begun, [Effect::Start(_)]), "{begun:?}");
 }
 
@@ -183,12 +189,11 @@ fn after(seconds: u64) -> Now {
     }
 }
 
-/// The verdict may be too old when its turn comes. `maxProtection` has no part in that, and a Gate that does not pass
-/// comes before it.
+/// The verdict may be too old when its turn comes, and a Gate that does not pass comes before it.
 #[rstest]
-#[case::in_time(130, None, true)]
+#[case::in_time(10, None, true)]
 #[case::too_late(400, None, false)]
-#[case::held_back(130, Some("it fails"), false)]
+#[case::held_back(10, Some("it fails"), false)]
 fn a_restore_begins_with_its_turn(
     #[case] seconds: u64,
     #[case] gate: Option<&str>,
@@ -196,15 +201,17 @@ fn a_restore_begins_with_its_turn(
 ) {
     let mut machine = protected(9, None, Protection::Active);
     let healthy = conclusion(Verdict::Healthy, true);
-    for seconds in [0, 120] {
-        let leases = Input::Leases(Leases::Judged(&healthy), gate.map(str::to_owned));
-        assert_eq!(machine.step(leases, after(seconds)), []);
-        assert_eq!(machine.awaits_turn().is_some(), gate.is_none());
-    }
-    if gate.is_none() {
-        assert_eq!(machine.cut(), None);
-    }
-    let begun = machine.step(Input::Turn, after(seconds));
-    assert_eq!(matches!(*begun, [Effect::Start(_)]), expected, "{begun:?}");
-    assert_eq!(machine.awaits_turn(), None);
+    let turn = || after(seconds).mono;
+    let leases = Input::Leases(Leases::Judged(&healthy), gate.map(str::to_owned));
+    assert_eq!(machine.step(leases, now(), turn), []);
+    assert_eq!(
+        machine.held_back() == Some(&HeldBack::Paced),
+        gate.is_none()
+    );
+    assert_eq!(machine.step(Input::Time, now(), turn), []);
+    let begun = machine.step(Input::Time, after(seconds + 1), turn);
+    let starts = begun
+        .iter()
+        .any(|effect| matches!(effect, Effect::Start(plan) if plan.purpose.aim == Aim::Restore));
+    assert_eq!(starts, expected, "{begun:?}");
 }

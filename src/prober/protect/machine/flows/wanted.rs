@@ -14,7 +14,7 @@ pub(in crate::prober::protect::machine) enum Wanted {
     Verdict {
         purpose: Purpose,
         valid_until: Instant,
-        /// A restore waits for its turn among those of other clusters.
+        /// A restore waits for its turn among those of other clusters, and for nodes.
         paced: bool,
     },
     /// This aim, from then until it is complete, without a verdict.
