@@ -26,8 +26,6 @@ pub enum Protection {
 
 /// Most entries of [`ClusterHealthStatus::unhealthy_nodes`].
 pub const MAX_UNHEALTHY_NODES: usize = 32;
-/// Most entries of [`ClusterHealthStatus::recent_protections`].
-pub const MAX_RECENT_PROTECTIONS: usize = 8;
 /// Most characters of [`CheckStatus::message`].
 pub const MAX_OUTPUT: usize = 512;
 
@@ -336,12 +334,6 @@ pub struct ClusterHealthStatus {
     /// protected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protected_since: Option<Time>,
-
-    /// Start times of the protections in the hour up to the latest one; at most 8. After several within an
-    /// hour, a restore waits until the leases have been fresh for a while.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = MAX_RECENT_PROTECTIONS))]
-    pub recent_protections: Vec<Time>,
 
     /// Last act on the dependents, and its reason. Stays when the protection is over.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -25,7 +25,7 @@ pub use action::{ExecAction, HttpGetAction, HttpHeader, Scheme, TcpSocketAction}
 pub use cluster_health::{
     Action, CheckResult, CheckStatus, CheckType, ClusterHealth, ClusterHealthSpec,
     ClusterHealthStatus, ClusterState, DependentStatus, LastAction, LeaseCounts, MAX_OUTPUT,
-    MAX_RECENT_PROTECTIONS, MAX_UNHEALTHY_NODES, OUTAGE, Protection, UnhealthyNode,
+    MAX_UNHEALTHY_NODES, OUTAGE, Protection, UnhealthyNode,
 };
 pub use crd::{crd_file_name, crd_yaml, crds};
 pub use dependent::{DependentRef, DependentResourceInfo, ScaleInfo, needed_by_probe};

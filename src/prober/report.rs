@@ -66,8 +66,6 @@ pub struct ClusterReport {
     pub grace: Option<Duration>,
     /// When a protection was ended that had lasted for its policy's maxProtection.
     pub max_protection_reached: Option<Timestamp>,
-    /// When the last protections began.
-    pub recent_protections: Vec<Timestamp>,
     /// Whether they are for so long that somebody must look.
     pub overdue: bool,
     /// Whether each dependent has been looked at, so that no mark can be unknown.

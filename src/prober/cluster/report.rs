@@ -67,7 +67,6 @@ impl ClusterLoop {
             protected_since: protected.map(|since| since.stamp),
             silent_since: machine.silent_since(),
             grace: machine.grace(),
-            recent_protections: machine.recent_protections(),
             max_protection_reached: machine.cut().map(|at| at.stamp),
             overdue: overdue_in.is_some_and(|rest| rest.is_zero()),
             looked_at,

@@ -1,6 +1,6 @@
 //! What was found of a cluster, and why it is not acted on yet.
 
-use std::{fmt, time::Duration};
+use std::fmt;
 
 use crate::{
     api::OUTAGE,
@@ -11,7 +11,7 @@ use crate::{
 const HELD_BACK: &str = "HeldBack";
 /// Nothing is scaled down: the Cluster or its policy may differ from what is known.
 const UNCONFIRMED: &str = "Unconfirmed";
-/// A restore waits, since there have been several within an hour.
+/// A restore waits, since the one before is less than an hour ago.
 const FLAPPING: &str = "Flapping";
 /// A restore waits for its turn among those of other clusters.
 pub(crate) const PACED: &str = "Paced";
@@ -55,13 +55,8 @@ pub enum Finding {
 pub enum HeldBack {
     /// For this reason.
     By(&'static str),
-    /// It was protected again and again, so that its leases must have been fresh for a while.
-    Flapping {
-        /// How often within an hour.
-        times: usize,
-        /// For how long.
-        fresh: Duration,
-    },
+    /// It was restored less than an hour ago, so that its leases must have been fresh for a while.
+    Flapping,
     /// Many clusters are to be restored, so that it waits for its turn.
     Paced,
     /// A check with the role Gate does not pass, so that nothing is restored: which, and why.
@@ -74,7 +69,7 @@ impl HeldBack {
     /// In one word, as the condition Protecting says it.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Flapping { .. } => FLAPPING,
+            Self::Flapping => FLAPPING,
             Self::Paced => PACED,
             Self::Unconfirmed(_) => UNCONFIRMED,
             Self::By(_) | Self::Gate(_) => HELD_BACK,
@@ -86,10 +81,9 @@ impl fmt::Display for HeldBack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::By(why) | Self::Unconfirmed(why) => f.write_str(why),
-            Self::Flapping { times, fresh } => write!(
-                f,
-                "it was protected {times} times within an hour, so it is restored once its leases have \
-                 been fresh for {fresh:?}"
+            Self::Flapping => f.write_str(
+                "it was restored less than an hour ago, so it is restored again once its leases have been \
+                 fresh for a minute",
             ),
             Self::Paced => f.write_str(
                 "it waits for its turn, 5 minutes at most: many clusters are to be restored",

@@ -32,7 +32,7 @@ use self::{
     told::Told,
 };
 use crate::{
-    api::{ClusterHealthStatus, Mode, Protection},
+    api::{Action, ClusterHealthStatus, Mode, Protection},
     cluster::{Dependent, Settings},
     prober::{
         debts::Debts,
@@ -95,17 +95,8 @@ impl ClusterMachine {
             let since = known.protected_since.as_ref();
             since.map_or(now.into(), |since| Since::of(since.0, now))
         });
-        let protections: Vec<Since> = known
-            .iter()
-            .flat_map(|known| &known.recent_protections)
-            .map(|began| Since::of(began.0, now))
-            .collect();
-        // The last protection may have begun within a restore.
-        let down_since = protected_since
-            .into_iter()
-            .chain(protections.iter().copied())
-            .min_by_key(|since| since.elapsed(now))
-            .filter(|_| protected_since.is_some());
+        let last_action = known.and_then(|known| known.last_action.as_ref());
+        let restored = last_action.filter(|last| last.action == Action::Restored);
         let protection = flows.protection();
         if let ClusterObject::There(assignment) = &presence
             && let Some(Ok(settings)) = assignment.responsible().map(|it| &it.settings)
@@ -122,7 +113,7 @@ impl ClusterMachine {
             last: None,
             flows,
             evidence: Evidence::default(),
-            cut: Cut::recall(known, down_since, now),
+            cut: Cut::recall(known, protected_since, now),
             initial_delay: InitialDelay {
                 is_waived: at_once,
                 ends: now.mono,
@@ -131,8 +122,8 @@ impl ClusterMachine {
             is_ending: false,
             told: Told {
                 protected_since,
-                protections,
-                down_since,
+                restored: restored.map(|last| Since::of(last.time.0, now)),
+                down_since: protected_since,
                 protection,
                 silent_since: known.and_then(|known| Some(known.silent_since.as_ref()?.0)),
                 ..Told::default()
@@ -252,12 +243,6 @@ impl ClusterMachine {
         Some((since.filter(|_| restores)?, self.told.returning))
     }
 
-    /// When the last protections began, of those within an hour of the last one.
-    pub fn recent_protections(&self) -> Vec<Timestamp> {
-        let began = self.told.protections.iter();
-        began.map(|since| since.stamp).collect()
-    }
-
     /// Whether something is owed, or being scaled.
     pub fn is_engaged(&self) -> bool {
         self.flows.is_engaged()
@@ -365,7 +350,7 @@ impl Hash for ClusterMachine {
         last.as_ref().map(mode).hash(state);
         (dry_run, flows, evidence, cut).hash(state);
         (initial_delay, give_up_at, is_ending).hash(state);
-        told.protections.len().hash(state);
+        told.restored.is_some().hash(state);
     }
 }
 

@@ -47,7 +47,6 @@ pub(super) fn report(finding: Finding) -> ClusterReport {
         silent_since: None,
         grace: None,
         max_protection_reached: None,
-        recent_protections: Vec::new(),
         overdue: false,
         looked_at: true,
         last_action: None,

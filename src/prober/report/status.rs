@@ -60,12 +60,6 @@ pub(super) fn status(report: &ClusterReport) -> ClusterHealthStatus {
         conditions: wanted(report, reason, &evidence, &message),
         message: Some(conditions::bounded(&message)),
         protected_since: report.protected_since.map(Time),
-        recent_protections: report
-            .recent_protections
-            .iter()
-            .copied()
-            .map(Time)
-            .collect(),
         silent_since: report.silent_since.map(Time),
         node_monitor_grace_period: report.grace.map(Duration::from),
         max_protection_reached: report.max_protection_reached.map(Time),

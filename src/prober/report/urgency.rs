@@ -131,7 +131,7 @@ fn held_back(report: &ClusterReport) -> Option<String> {
     let held = report.held_back.as_ref();
     held.filter(|_| !is_paced(report)).map(|held| match held {
         HeldBack::By(why) | HeldBack::Unconfirmed(why) => (*why).to_owned(),
-        HeldBack::Flapping { .. } | HeldBack::Paced => held.reason().to_owned(),
+        HeldBack::Flapping | HeldBack::Paced => held.reason().to_owned(),
         HeldBack::Gate(_) => "Gate".to_owned(),
     })
 }

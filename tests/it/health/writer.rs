@@ -166,7 +166,6 @@ fn found(finding: Finding) -> ClusterReport {
         silent_since: None,
         grace: None,
         max_protection_reached: None,
-        recent_protections: Vec::new(),
         overdue: false,
         observed: None,
         checks: vec![],

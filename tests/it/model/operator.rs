@@ -7,8 +7,9 @@ static NOW: LazyLock<Instant> = LazyLock::new(Instant::now);
 const AGES: Duration = Duration::from_secs(24 * 3600);
 /// So long it waits for its turn, where restores are paced.
 const TURN: Duration = Duration::from_secs(1);
-/// As the machine has it.
+/// As the machine has them.
 const COMES_BACK: Duration = Duration::from_secs(30);
+const FRESH: Duration = Duration::from_secs(60);
 /// A write that was given up may arrive for so long after the seed has answered again.
 pub(crate) const LETS_GO: Duration = Duration::from_secs(15);
 
@@ -106,10 +107,10 @@ impl Operator {
         moment(false) + aged * LETS_GO + self.delays * self.bounds.initial_delay
     }
 
-    /// How much later it is restored that was protected again and again.
+    /// How much later it is restored that was restored before.
     pub(super) fn damping(&self) -> Duration {
         match self.machine.held_back() {
-            Some(HeldBack::Flapping { fresh, .. }) => *fresh,
+            Some(HeldBack::Flapping) => FRESH,
             _ => Duration::ZERO,
         }
     }

@@ -25,6 +25,12 @@ use crate::{
     util::now::Now,
 };
 
+/// A cluster that was restored less than so long ago …
+const AN_HOUR: Duration = Duration::from_secs(3600);
+/// … is restored again once its leases have been fresh for this long. Judgement: an unstable network would scale
+/// the dependents up and down in turn.
+const FRESH: Duration = Duration::from_secs(60);
+
 const FAILURE_THRESHOLD: HeldBack =
     HeldBack::By("the policy's failureThreshold is not reached yet");
 const SUCCESS_THRESHOLD: HeldBack =
@@ -50,7 +56,8 @@ impl ClusterMachine {
             self.told.note_onset(conclusion, is_protected, now);
             self.note_max_protection(conclusion, &settings, now);
         }
-        let flapping = self.told.flapping(now);
+        let restored = self.told.restored;
+        let is_flapping = restored.is_some_and(|at| at.elapsed(now) < AN_HOUR);
         let now = now.mono;
         if let Treatment::Hibernate(..) = self.treatment {
             return self.read_of_a_hibernating(leases, &settings, now);
@@ -82,9 +89,8 @@ impl ClusterMachine {
                 self.note_returning(conclusion.returning);
                 if self.is_paced() && self.flows.is_down() {
                     let since = *self.evidence.fresh_since.get_or_insert(now);
-                    if let Some((times, fresh)) = flapping.filter(|(_, fresh)| now < since + *fresh)
-                    {
-                        return self.wait(HeldBack::Flapping { times, fresh }, &settings, now);
+                    if is_flapping && now < since + FRESH {
+                        return self.wait(HeldBack::Flapping, &settings, now);
                     }
                 }
                 let valid_until = now + restore_within(&settings);

@@ -47,19 +47,13 @@ fn probed(grace: u64) -> ClusterObject {
     }))
 }
 
-/// A cluster that an earlier run has left protected for so many minutes, and whose last outage, within a restore,
-/// began so many minutes ago.
-fn protected(minutes: i64, last: Option<i64>, protection: Protection) -> ClusterMachine {
-    recalled(minutes, last, protection, &["d"])
+/// A cluster that an earlier run has left protected for so many minutes.
+fn protected(minutes: i64, protection: Protection) -> ClusterMachine {
+    recalled(minutes, protection, &["d"])
 }
 
 /// The same with these dependents, of which the first is owed its replicas.
-fn recalled(
-    minutes: i64,
-    last: Option<i64>,
-    protection: Protection,
-    names: &[&str],
-) -> ClusterMachine {
+fn recalled(minutes: i64, protection: Protection, names: &[&str]) -> ClusterMachine {
     let ago = |minutes| Time(now().wall - SignedDuration::from_mins(minutes));
     let dependents = names
         .iter()
@@ -76,7 +70,6 @@ fn recalled(
     let known = ClusterHealthStatus {
         protection,
         protected_since: Some(ago(minutes)),
-        recent_protections: last.into_iter().map(ago).collect(),
         dependents: dependents.collect(),
         ..ClusterHealthStatus::default()
     };
@@ -119,29 +112,24 @@ fn conclusion(verdict: Verdict, protected: bool) -> Conclusion {
 
 /// Whether `maxProtection` ends it.
 #[rstest]
-#[case::not_yet(9, None, Protection::Active, Verdict::Outage, false)]
-#[case::too_long(10, None, Protection::Active, Verdict::Outage, true)]
-#[case::under_way(10, None, Protection::Restoring, Verdict::Healthy, false)]
+#[case::not_yet(9, Protection::Active, Verdict::Outage, false)]
+#[case::too_long(10, Protection::Active, Verdict::Outage, true)]
+#[case::under_way(10, Protection::Restoring, Verdict::Healthy, false)]
 #[case::stuck(
     10,
-    None,
     Protection::Restoring,
     Verdict::Undetermined(Doubt::Recovering),
     true
 )]
 // That is another protection.
-#[case::silent_again(10, None, Protection::Restoring, Verdict::Outage, false)]
-#[case::silent_again_not_yet(20, Some(9), Protection::Active, Verdict::Outage, false)]
-#[case::silent_again_too_long(20, Some(10), Protection::Active, Verdict::Outage, true)]
-#[case::silent_before(9, Some(20), Protection::Active, Verdict::Outage, false)]
+#[case::silent_again(10, Protection::Restoring, Verdict::Outage, false)]
 fn a_protection_is_ended(
     #[case] minutes: i64,
-    #[case] last: Option<i64>,
     #[case] protection: Protection,
     #[case] verdict: Verdict,
     #[case] expected: bool,
 ) {
-    let mut machine = protected(minutes, last, protection);
+    let mut machine = protected(minutes, protection);
     let _ = judge(&mut machine, verdict, true);
     assert_eq!(machine.cut().is_some(), expected);
 }
@@ -149,7 +137,7 @@ fn a_protection_is_ended(
 /// Fresh leases that do not count are evidence against an outage that begins, and none for its end.
 #[test]
 fn a_verdict_on_a_cluster_that_was_not_protected_restores_nothing() {
-    let mut machine = protected(1, None, Protection::Active);
+    let mut machine = protected(1, Protection::Active);
     assert!(judge(&mut machine, Verdict::Healthy, false).is_empty());
     let begun = judge(&mut machine, Verdict::Healthy, true);
     assert!(matches!(*begun, [Effect::Start(_)]), "{begun:?}");
@@ -172,10 +160,10 @@ fn a_change_is_confirmed_anew() {
 /// What an earlier leader has left may be a part of what is to be down.
 #[test]
 fn what_a_new_leader_takes_is_confirmed_unless_all_is_down() {
-    let mut in_part = recalled(1, None, Protection::Active, &["d", "e"]);
+    let mut in_part = recalled(1, Protection::Active, &["d", "e"]);
     let asked = judge(&mut in_part, Verdict::Outage, true);
     assert!(matches!(*asked, [Effect::Confirm(_)]), "{asked:?}");
-    let mut in_full = protected(1, None, Protection::Active);
+    let mut in_full = protected(1, Protection::Active);
     let begun = judge(&mut in_full, Verdict::Outage, true);
     assert!(matches!(*begun, [Effect::Start(_)]), "{begun:?}");
 }
@@ -199,7 +187,7 @@ fn a_restore_begins_with_its_turn(
     #[case] gate: Option<&str>,
     #[case] expected: bool,
 ) {
-    let mut machine = protected(9, None, Protection::Active);
+    let mut machine = protected(9, Protection::Active);
     let healthy = conclusion(Verdict::Healthy, true);
     let turn = || after(seconds).mono;
     let leases = Input::Leases(Leases::Judged(&healthy), gate.map(str::to_owned));
