@@ -210,7 +210,7 @@ impl ClusterLoop {
             context: self.shared.reads.clone(),
             uid: self.uid.clone(),
             protected: machine.protection() != Protection::None,
-            cut: machine.cut(),
+            cut: machine.cut().map(|cut| (cut, machine.is_ended())),
             awaits: awaits.map(|(since, returning)| (since, !returning.is_complete())),
             recalled: None,
             settings,

@@ -246,6 +246,33 @@ fn a_protection_is_not_over_while_a_node_may_be_meant_to_be_alive() {
     }
 }
 
+/// A node that has been dead since an earlier protection was ended says nothing of those that fell silent since.
+#[test]
+fn a_protection_is_not_over_because_an_earlier_one_lasted_too_long() {
+    tell(3, async |world, _| {
+        world.put_policy(&json!({"mode": "Enforce", "maxProtection": "5m"}));
+        world.pass(MINUTE).await;
+        world.shoot(0).cut(3);
+        comes_to(world, DOWN).await;
+        world.pass(5 * MINUTE).await;
+        comes_to(world, UP).await;
+        for silent in [1, 3] {
+            world.shoot(0).restore();
+            world.shoot(0).cut(silent);
+            world.pass(2 * MINUTE).await;
+        }
+        assert_eq!(replicas(world), DOWN);
+        let condition = Special::Condition("NetworkUnavailable");
+        world
+            .shoot(0)
+            .behave(|it| it.nodes.extend([(1, condition), (2, condition)]));
+        world.pass(3 * MINUTE).await;
+        assert_eq!(replicas(world), DOWN);
+        // It lasts no longer than any other.
+        comes_to(world, UP).await;
+    });
+}
+
 #[test]
 fn a_cluster_whose_nodes_have_no_leases_is_not_called_healthy() {
     tell(3, async |world, _| {

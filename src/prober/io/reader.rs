@@ -59,8 +59,9 @@ pub(crate) struct ReadSettings {
     pub(crate) uid: Option<Arc<str>>,
     /// Whether the cluster is protected, which changes what counts.
     pub(crate) protected: bool,
-    /// Leases that have been silent since before this count neither way.
-    pub(crate) cut: Option<Since>,
+    /// Leases that have been silent since before this count neither way; and whether the protection at hand was
+    /// ended then.
+    pub(crate) cut: Option<(Since, bool)>,
     /// Since when a restore has been allowed that waits for nodes, if one does, and whether any is missing.
     pub(crate) awaits: Option<(Instant, bool)>,
     /// What an earlier process has left, which is taken up when a term begins.
@@ -297,8 +298,9 @@ impl Task {
         let now = Now::read();
         let origin = self.orders.context.origin;
         self.watch.set_protected(self.orders.protected);
-        let cut = self.orders.cut.map(|cut| cut.elapsed(now));
-        self.watch.set_cut(cut.map(|age| self.now() - age));
+        let (cut, ended) = self.orders.cut.unzip();
+        let cut = cut.map(|cut| self.now() - cut.elapsed(now));
+        self.watch.set_cut(cut, ended == Some(true));
         let awaits = self.orders.awaits;
         let awaits = awaits.map(|(since, _)| origin.moment(since.into_std()));
         self.watch.set_awaits(awaits);

@@ -98,6 +98,8 @@ pub struct Leases {
     lists: u32,
     /// Leases that were last renewed before this, and are silent, count neither way.
     pub(super) cut: Option<MonoTime>,
+    /// Whether the protection at hand was ended then.
+    pub(super) ended: bool,
     /// The names of the zones. Places hold an index: there are many of them, and few zones.
     zones: Vec<Box<str>>,
     /// Whether Machines are served.
@@ -231,9 +233,10 @@ impl Leases {
         &self.zones
     }
 
-    /// Leases that were last renewed before this, and are silent, count neither way from now on.
-    pub(crate) fn set_cut(&mut self, cut: Option<MonoTime>) {
-        self.cut = cut;
+    /// Leases that were last renewed before this, and are silent, count neither way from now on; `ended` as
+    /// [`Assessment::ended`](super::verdict::Assessment::ended).
+    pub(crate) fn set_cut(&mut self, cut: Option<MonoTime>, ended: bool) {
+        (self.cut, self.ended) = (cut, ended);
         for beat in self.beats.values_mut() {
             beat.is_cut = cut.is_some_and(|cut| beat.renewed.latest < cut);
         }

@@ -73,6 +73,8 @@ pub struct Assessment {
     pub abandoned: bool,
     /// Whether the cluster is protected.
     pub protected: bool,
+    /// Whether that was ended by the policy's maxProtection.
+    pub ended: bool,
 }
 
 /// The leases of one zone: a zone that is gone looks different from a network that is.
@@ -162,6 +164,7 @@ impl Assessment {
             alive: leases.alive,
             abandoned: leases.are_abandoned(),
             protected,
+            ended: leases.ended,
             ..Self::default()
         };
         // In their order, and those in no known zone last.
@@ -218,7 +221,7 @@ impl Assessment {
                 }
             }
         }
-        if protected && assessment.candidates > 0 && leases.cut.is_none() {
+        if protected && assessment.candidates > 0 && !assessment.ended {
             // A missing lease ends nothing; but maxProtection does, whatever is missing.
             assessment.candidates += assessment.missing;
             assessment.unknown += assessment.missing;
@@ -294,7 +297,7 @@ impl Assessment {
         if self.candidates == 0 {
             let is_cut = self.excludes(Exclusion::Disregarded);
             return match self.protected {
-                true if self.abandoned || is_cut => Verdict::Healthy,
+                true if self.abandoned || self.ended => Verdict::Healthy,
                 true => Verdict::Undetermined(Doubt::NoCandidates),
                 false if self.is_blind() => Verdict::Undetermined(Doubt::NoCandidates),
                 false if is_cut => Verdict::Healthy,

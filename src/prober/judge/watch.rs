@@ -103,11 +103,11 @@ impl Watch {
     }
 
     /// Leases that had expired by then count neither way until they are renewed. One that was fresh then, or
-    /// about to expire, may belong to an outage that begins.
-    pub(crate) fn set_cut(&mut self, cut: Option<MonoTime>) {
+    /// about to expire, may belong to an outage that begins. `ended`: the protection at hand was ended then.
+    pub(crate) fn set_cut(&mut self, cut: Option<MonoTime>, ended: bool) {
         let expiry = self.rules.expiry(Duration::ZERO);
         let expired = cut.map(|cut| cut - expiry.unwrap_or_default());
-        self.leases.set_cut(expired);
+        self.leases.set_cut(expired, ended);
     }
 
     /// Since when a restore has been allowed that waits for nodes, if one does.

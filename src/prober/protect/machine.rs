@@ -123,7 +123,6 @@ impl ClusterMachine {
             told: Told {
                 protected_since,
                 restored: restored.map(|last| Since::of(last.time.0, now)),
-                down_since: protected_since,
                 protection,
                 silent_since: known.and_then(|known| Some(known.silent_since.as_ref()?.0)),
                 ..Told::default()

@@ -205,7 +205,7 @@ fn verdicts(
 // The dead of an ended protection hide nothing.
 #[case::cut_beside_those_without_machines(&[Exclusion::Disregarded, Exclusion::NoMachine], false, [1, 0], doubt(Doubt::NoCandidates))]
 #[case::all_cut(&[Exclusion::Disregarded], false, [1, 0], HEALTHY)]
-#[case::protected_and_all_cut(&[Exclusion::Disregarded], true, [1, 0], HEALTHY)]
+#[case::protected_and_cut_before(&[Exclusion::Disregarded], true, [1, 0], doubt(Doubt::NoCandidates))]
 #[case::protected_and_abandoned(&[Exclusion::NoMachine], true, [0, 0], HEALTHY)]
 #[case::protected_and_one_alive(&[], true, [1, 0], doubt(Doubt::NoCandidates))]
 #[case::all_are_going(&[Exclusion::NodeDeleted, Exclusion::OutOfService, Exclusion::PoolRemoved], false, [0, 0], HEALTHY)]

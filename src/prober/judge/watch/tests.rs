@@ -481,7 +481,7 @@ fn what_was_silent_before_a_cut_counts_neither_way() {
     shoot.watch.set_protected(true);
     let fresh = |now: f64| now as i64;
     let now = when + 60.0;
-    shoot.watch.set_cut(Some(at(now)));
+    shoot.watch.set_cut(Some(at(now)), true);
     let now = now + 5.0;
     let seen = shoot.probe_each(now, &[100, 100, 100, 100, fresh(now)]);
     let cut = seen.assessment.excluded.get(&Exclusion::Disregarded);
@@ -511,7 +511,7 @@ fn what_was_silent_before_a_cut_counts_neither_way() {
     // What had not expired by then may belong to an outage that begins.
     let (mut later, names) = (Shoot::new(RULES), vec!["a", "b", "c", "d", "e"]);
     later.names = names;
-    later.watch.set_cut(Some(at(500.0)));
+    later.watch.set_cut(Some(at(500.0)), false);
     let (_, outage) = later.probe_each_until(Verdict::Outage, 505.0, &[100, 100, 495, 495, 495]);
     let cut = outage.assessment.excluded.get(&Exclusion::Disregarded);
     assert_eq!((outage.assessment.expired, cut), (3, Some(&2)));
@@ -519,7 +519,7 @@ fn what_was_silent_before_a_cut_counts_neither_way() {
     // Nothing but what was cut is left: there is nothing to protect.
     let mut heir = Shoot::new(RULES);
     heir.names.clone_from(&shoot.names);
-    heir.watch.set_cut(Some(at(500.0)));
+    heir.watch.set_cut(Some(at(500.0)), true);
     for protected in [true, false] {
         heir.watch.set_protected(protected);
         let seen = heir.probe_each(1_000.0 + f64::from(u8::from(!protected)), &[100; 5]);

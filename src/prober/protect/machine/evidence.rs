@@ -156,10 +156,10 @@ impl ClusterMachine {
         }
     }
 
-    /// Whether a restore may have to wait, for a while or for its turn: not one of a cluster that is let go, or
-    /// whose protection has lasted for too long.
+    /// Whether a restore may have to wait, for a while, for its turn or for nodes: not one of a cluster that is let
+    /// go.
     fn is_paced(&self) -> bool {
-        matches!(self.treatment, Treatment::Probe(_)) && !self.cut.is_at_hand
+        matches!(self.treatment, Treatment::Probe(_))
     }
 
     /// Whether a verdict on the cluster is acted on: it is probed, by a policy that enforces, and its

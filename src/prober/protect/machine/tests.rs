@@ -121,8 +121,8 @@ fn conclusion(verdict: Verdict, protected: bool) -> Conclusion {
     Verdict::Undetermined(Doubt::Recovering),
     true
 )]
-// That is another protection.
-#[case::silent_again(10, Protection::Restoring, Verdict::Outage, false)]
+#[case::silent_again(10, Protection::Restoring, Verdict::Outage, true)]
+#[case::healthy(10, Protection::Active, Verdict::Healthy, false)]
 fn a_protection_is_ended(
     #[case] minutes: i64,
     #[case] protection: Protection,

@@ -25,8 +25,6 @@ pub(super) struct Told {
     pub(super) protected_since: Option<Since>,
     /// When it was last restored, in full or in part.
     pub(super) restored: Option<Since>,
-    /// As `protected_since`, but it starts anew if an outage interrupts a restore.
-    pub(super) down_since: Option<Since>,
     /// The protection as of the last input.
     pub(super) protection: Protection,
     /// Start of the outage that the leases show, or showed; a new reader of the leases begins with it.
@@ -41,18 +39,11 @@ impl ClusterMachine {
         let protection = self.flows.protection();
         let before = mem::replace(&mut self.told.protection, protection);
         let is_down = self.flows.is_down();
-        let interrupts = before == Protection::Restoring && is_down;
         // Only a restore that is to begin uses it.
         self.evidence.fresh_since.take_if(|_| !is_down);
-        self.cut.is_at_hand &= protection != Protection::None && !interrupts;
         if before == Protection::Restoring && protection != before {
             self.told.restored = Some(now.into());
         }
-        self.told.down_since = match protection {
-            Protection::None => None,
-            _ if interrupts => Some(now.into()),
-            _ => self.told.down_since.or(Some(now.into())),
-        };
         self.told.protected_since = match protection {
             Protection::None => None,
             _ => self.told.protected_since.or(Some(now.into())),
