@@ -1,7 +1,6 @@
 //! All clusters' loops side by side: each change of an assignment goes to its cluster's loop, over a channel
 //! that keeps only the newest.
 
-mod confirmations;
 mod loops;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -11,10 +10,11 @@ use kube::{Api, core::PartialObjectMeta, runtime::watcher};
 use tokio::{sync::watch, time::sleep};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use self::{confirmations::Confirmations, loops::Loops};
+use self::loops::Loops;
 use super::{
     cluster::LoopContext,
     instruments::Instruments,
+    io::confirm::confirm,
     pace::Pace,
     reader::ReadContext,
     recall::{self, Known},
@@ -26,7 +26,7 @@ use super::{
 use crate::{
     api::ClusterHealth,
     checks::Runner,
-    cluster::Changed,
+    cluster::{Changed, Index},
     observer::looks::Looks,
     runtime::{health::Health, seed::Seed, timer::until, watch::WatchState},
     shoot::Dial,
@@ -108,7 +108,6 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
     let reviews = stop.clone().run_until_cancelled_owned(reviewer.run(needed));
     let _reviews = AbortOnDropHandle::new(tokio::spawn(reviews));
 
-    let (confirmations, confirm) = Confirmations::new(seed.acting());
     let looks = Looks::new(instruments.prober.durations.clone(), prober.checks.clone());
     let reads = ReadContext {
         evidence: observed.reads.evidence.clone().led(seed.clone()),
@@ -116,21 +115,20 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
         looks: Some(looks),
         origin: observed.reads.origin,
     };
+    let selection = observed.selection;
+    selection.index.lock().recall(policies);
     let shared = LoopContext {
         reads: Arc::new(reads),
         scaler,
         metrics: instruments.prober.clone(),
-        confirm,
+        confirm: confirm(seed.acting(), &selection),
         checks: prober.checks,
         pace: Arc::<Pace>::default(),
         reporter: reporter.clone(),
     };
-    let mut selection = observed.selection;
-    selection.index.recall(policies);
     let fleet = Fleet {
         selection,
         loops: Loops::new(seed, shared, (recalled, marked), observed.readers),
-        confirmations,
         reporter,
         needs,
         health: observed.health,
@@ -150,7 +148,6 @@ async fn watch_cluster_healths(seed: Seed, reporter: Reporter, state: WatchState
 struct Fleet {
     selection: Selection,
     loops: Loops,
-    confirmations: Confirmations,
     reporter: Reporter,
     /// What the rights are reviewed for.
     needs: watch::Sender<AllNeeds>,
@@ -159,8 +156,10 @@ struct Fleet {
 
 impl Fleet {
     async fn run(mut self, stop: CancellationToken) {
-        let known = self.selection.index.assignments();
-        let known: Changed = known.map(|(name, _)| name.clone()).collect();
+        let known: Changed = {
+            let index = self.selection.index.lock();
+            index.assignments().map(|(name, _)| name.clone()).collect()
+        };
         self.apply(true, &known);
         loop {
             self.health.beat(LOOP);
@@ -170,50 +169,46 @@ impl Fleet {
                 () = stop.cancelled() => break,
                 changed = self.selection.changed() => changed,
                 Some(ended) = self.loops.tasks.join_next_with_id() => {
-                    if self.loops.ended(ended, &mut self.selection.index) {
-                        self.report_policies();
+                    let mut index = self.selection.index.lock();
+                    if self.loops.ended(ended, &mut index) {
+                        self.report_policies(&index);
                     }
                     continue;
                 }
-                step = self.confirmations.next() => {
-                    self.confirmations.take(step, &self.selection);
-                    continue;
-                }
                 () = until(restart) => {
-                    self.loops.restart(&self.selection.index);
+                    self.loops.restart(&self.selection.index.lock());
                     continue;
                 }
                 () = sleep(Health::BEAT) => continue,
             };
             self.apply(about_policies, &changed);
         }
-        // Its reads must not keep a turn from what is finished.
-        drop(self.confirmations);
         self.loops.stop().await;
     }
 
     /// Passes changes on to the loops and the reporter.
     fn apply(&mut self, about_policies: bool, changed: &Changed) {
-        let waits = !self.selection.index.synced();
+        let index = self.selection.index.lock();
+        let waits = !index.synced();
         if waits || (self.loops.started && changed.is_empty() && !about_policies) {
             return;
         }
         for name in changed {
-            self.loops.assign(name, &self.selection.index);
+            self.loops.assign(name, &index);
         }
         if about_policies {
-            self.loops.update_gone(&self.selection.index);
+            self.loops.update_gone(&index);
         }
         if !self.loops.started {
-            self.loops.assign_recalled(&self.selection.index);
+            self.loops.assign_recalled(&index);
         }
-        self.report_policies();
+        self.report_policies(&index);
     }
 
-    fn report_policies(&self) {
+    fn report_policies(&self, index: &Index) {
         let mut needs = AllNeeds::new();
-        let reports = self.selection.index.policies().filter_map(|policy| {
-            let view = self.selection.index.policy_view(&policy.name)?;
+        let reports = index.policies().filter_map(|policy| {
+            let view = index.policy_view(&policy.name)?;
             needs.insert(policy.name.clone(), Needs::new(&view));
             Some(PolicyReport {
                 name: policy.name.clone(),

@@ -199,8 +199,8 @@ impl Protector {
                         let _ = running.control.send(input);
                     }
                 }
-                Effect::Confirm(limit) => {
-                    self.confirming = Some((self.confirm)(self.cluster.clone(), limit));
+                Effect::Confirm => {
+                    self.confirming = Some((self.confirm)(self.cluster.clone()));
                 }
                 Effect::Tell { .. } => {}
             }

@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, pin::pin, sync::Arc};
 
 use tokio::time::{Instant, sleep};
 
-pub(super) use self::selection::Selection;
+pub(super) use self::selection::{Selection, SharedIndex};
 use super::{
     instruments::Instruments,
     reader::{LeaseReader, ReadContext, ReadSettings},
@@ -111,7 +111,8 @@ impl Standby {
     /// Observes this cluster as the index says.
     fn assign(&mut self, name: &Arc<str>) {
         let observed = &mut self.observed;
-        let assignment = observed.selection.index.assignment(name);
+        let index = observed.selection.index.lock();
+        let assignment = index.assignment(name);
         let Some((assignment, settings)) = assignment.and_then(|it| Some((it, probed(it)?))) else {
             observed.readers.remove(name);
             return;

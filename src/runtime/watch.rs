@@ -1,9 +1,5 @@
 //! Watches on the seed, which go on whatever happens to them.
 
-mod heard;
-
-pub(crate) use self::heard::followed;
-
 use std::{
     future::pending,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -33,7 +29,7 @@ use super::{
 
 /// The duration of each request for a watch, in seconds: a connection that was lost in silence is found out
 /// soon enough for a window of minutes, and for whoever suspends a policy.
-pub(crate) const WATCH_SECONDS: u32 = 60;
+const WATCH_SECONDS: u32 = 60;
 /// The number of objects of any size in one page of a list. etcd takes none of more than 1.5 MiB, and JSON makes
 /// it longer: what is in base64 by a third, line breaks twofold.
 const LARGE_OBJECTS_PER_PAGE: u32 = 20;
@@ -163,8 +159,6 @@ pub(crate) struct State {
     cause: Option<Cause>,
     /// How long it waited before it was last asked for again; zero while it works.
     pause: Duration,
-    /// When it last showed that it is up to date, if it is [followed].
-    heard: Option<Instant>,
 }
 
 impl State {
@@ -227,16 +221,15 @@ impl WatchState {
                 });
             }
             Event::InitApply(_) => {}
-            Event::InitDone | Event::Apply(_) | Event::Delete(_) => self.works(),
+            Event::InitDone | Event::Apply(_) | Event::Delete(_) => self.resumed(),
         }
     }
 
-    fn works(&self) {
+    fn resumed(&self) {
         self.state.send_if_modified(|state| {
             let trouble = state.cause.take();
             *state = State {
                 listed: true,
-                heard: state.heard,
                 ..State::default()
             };
             if trouble.is_some() {
@@ -260,24 +253,15 @@ impl WatchState {
             state.since.get_or_insert_with(Instant::now);
             state.cause = Some(cause);
             state.pause = (state.pause * 2).clamp(SOON, SELDOM);
-            state.heard = None;
         });
         self.state.borrow().pause
     }
 
-    /// Something has come, a bookmark or the beginning of an answer at the least.
-    fn hear(&self) {
-        self.state.send_if_modified(|state| {
-            state.heard = Some(Instant::now());
-            false
-        });
-    }
-
-    /// Whether it is up to date as of so long ago, or less. Only one that is [followed] can be.
-    pub(crate) fn is_heard(&self, within: Duration) -> bool {
+    /// Whether it shows what there is, as far as is known: all was listed, and nothing has failed since the last list,
+    /// event or resumption.
+    pub(crate) fn works(&self) -> bool {
         let state = self.state.borrow();
-        let is_complete = state.listed && !state.listing;
-        is_complete && state.heard.is_some_and(|at| at.elapsed() <= within)
+        state.listed && state.cause.is_none()
     }
 
     fn check(&self) -> Result<(), String> {
@@ -315,7 +299,7 @@ async fn next<K>((mut watcher, watch): Followed<K>) -> Option<(Event<K>, Followe
             }
             Ok(Some(Err(error))) => sleep(watch.broke(error)).await,
             Ok(None) => return None,
-            Err(_) => watch.works(),
+            Err(_) => watch.resumed(),
         }
     }
 }

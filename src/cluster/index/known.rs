@@ -1,5 +1,7 @@
 //! Whether what the watches show is complete, and as it was read past every cache.
 
+use std::sync::Arc;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::{Entry, Index, name};
@@ -11,12 +13,12 @@ impl Index {
         self.policies_listed && self.clusters_listed
     }
 
-    /// The `metadata.resourceVersion` of a Cluster to which a policy applies.
-    pub fn version(&self, cluster: &str) -> Option<&str> {
+    /// The `metadata.resourceVersion` of a Cluster to which a policy applies, and the name of that.
+    pub fn version(&self, cluster: &str) -> Option<(String, Arc<str>)> {
         let entry = self.clusters.get(cluster)?;
-        entry.assignment.as_ref()?.selected.as_ref()?;
-        let version = entry.cluster.metadata.resource_version.as_deref();
-        Some(version.unwrap_or_default())
+        let selected = entry.assignment.as_ref()?.selected.as_ref()?;
+        let version = entry.cluster.metadata.resource_version.clone();
+        Some((version.unwrap_or_default(), selected.policy.clone()))
     }
 
     /// Whether this Cluster is the one that is known, and comes to the same.
@@ -39,16 +41,13 @@ impl Index {
         comes_to(&read) == comes_to(entry)
     }
 
-    /// Whether these are all policies that are known, and each says the same. Their statuses make no difference.
-    pub fn are_policies_as_known(&self, metadata: &[ObjectMeta]) -> bool {
-        let is_as_known = |metadata: &ObjectMeta| {
-            let known = self.policies.get(&name(metadata));
-            known.is_some_and(|known| {
-                metadata.uid.as_deref().unwrap_or_default() == &*known.uid
-                    && metadata.generation.unwrap_or_default() <= known.generation
-                    && metadata.deletion_timestamp.is_some() <= known.deleting
-            })
-        };
-        metadata.len() == self.policies.len() && metadata.iter().all(is_as_known)
+    /// Whether the policy with this metadata is known, and says the same. Its status makes no difference.
+    pub fn is_policy_as_known(&self, metadata: &ObjectMeta) -> bool {
+        let known = self.policies.get(&name(metadata));
+        known.is_some_and(|known| {
+            metadata.uid.as_deref().unwrap_or_default() == &*known.uid
+                && metadata.generation.unwrap_or_default() <= known.generation
+                && metadata.deletion_timestamp.is_some() <= known.deleting
+        })
     }
 }

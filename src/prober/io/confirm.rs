@@ -1,69 +1,111 @@
-//! Reads a Cluster and a policy past every cache.
+//! Whether a Cluster and its policy are as their watches show them: both are read past every cache.
 
 use std::{sync::Arc, time::Duration};
 
-use futures::future::BoxFuture;
+use futures::{
+    FutureExt as _,
+    future::{BoxFuture, join},
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Resource, api::ListParams};
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     api::ProbePolicy,
     gardener::Cluster,
-    prober::machine::Confirmation,
-    runtime::seed::{CallError, Seed},
+    prober::{
+        machine::Confirmation,
+        standby::{Selection, SharedIndex},
+    },
+    runtime::{
+        seed::{CallError, Seed},
+        watch::WatchState,
+    },
 };
 
-/// Asks whether the Cluster of this name and its policy are as they are known, by reads that take so long at
-/// most.
-pub(crate) type Confirm =
-    Arc<dyn Fn(Arc<str>, Duration) -> BoxFuture<'static, Confirmation> + Send + Sync>;
+/// What takes longer is not waited for. Judgement: a question comes up to two thirds of a renewal period, of 10 s by
+/// default, before its answer is needed.
+const LIMIT: Duration = Duration::from_secs(5);
 
-/// A Cluster as it is.
-pub(crate) enum Found {
-    /// Of the resourceVersion that is known.
-    AsKnown,
-    /// Of another one.
-    Changed(Box<Cluster>),
-    Gone,
+/// Asks whether the Cluster of this name and its policy are as they are known.
+pub(crate) type Confirm = Arc<dyn Fn(Arc<str>) -> BoxFuture<'static, Confirmation> + Send + Sync>;
+
+/// What is asked, and compared with.
+#[derive(Clone)]
+struct Sources {
+    seed: Seed,
+    index: SharedIndex,
+    /// The watch of Clusters.
+    clusters: WatchState,
+    /// That of policies.
+    policies: WatchState,
 }
 
-/// The Cluster of this name, of which this resourceVersion is known; `None` if it cannot be read.
-pub(crate) async fn cluster(seed: &Seed, name: &str, known: &str) -> Option<Found> {
-    let api: Api<Cluster> = Api::all(seed.client().clone());
-    let found = async {
-        let found = metadata(seed, &api, &this(name)).await?;
-        let Some(metadata) = found.into_iter().next() else {
-            return Ok(Found::Gone);
+/// Has this seed asked, and the answers compared with this selection.
+pub(in crate::prober) fn confirm(seed: Seed, selection: &Selection) -> Confirm {
+    let sources = Sources {
+        seed,
+        index: selection.index.clone(),
+        clusters: selection.clusters.clone(),
+        policies: selection.policies.clone(),
+    };
+    Arc::new(move |name| {
+        // A task, since a read that waits for its turn must be polled whatever the loop is doing.
+        let asked = tokio::spawn(sources.clone().ask(name));
+        let asked = AbortOnDropHandle::new(asked);
+        asked.map(|it| it.unwrap_or(Confirmation::Unknown)).boxed()
+    })
+}
+
+impl Sources {
+    /// Reads the Cluster of this name and the policy that applies to it.
+    async fn ask(self, name: Arc<str>) -> Confirmation {
+        let known = self.index.lock().version(&name);
+        let Some((version, policy)) = known else {
+            // The loop does not know yet.
+            return Confirmation::Otherwise;
         };
-        if metadata.resource_version.as_deref() == Some(known) {
-            return Ok(Found::AsKnown);
+        let (cluster, policy) = join(
+            timeout(LIMIT, self.cluster(&name, &version)),
+            timeout(LIMIT, self.policy(&policy)),
+        )
+        .await;
+        let of = |read: Result<_, _>, watch| confirmation(read.ok().and_then(answered), watch);
+        // The least sure of the two.
+        of(cluster, &self.clusters).max(of(policy, &self.policies))
+    }
+
+    /// Whether the Cluster of this name, of which this resourceVersion is known, comes to the same as it.
+    async fn cluster(&self, name: &str, version: &str) -> Result<bool, CallError> {
+        let api: Api<Cluster> = Api::all(self.seed.client().clone());
+        let Some(metadata) = self.metadata(&api, name).await? else {
+            return Ok(false);
+        };
+        if metadata.resource_version.as_deref() == Some(version) {
+            return Ok(true);
         }
         // Hundreds of kilobytes.
-        let found = seed.call(api.list(&this(name))).await?;
-        let found = found.items.into_iter().next();
-        Ok(found.map_or(Found::Gone, |it| Found::Changed(Box::new(it))))
-    };
-    read(name, found.await)
-}
+        let mut found = self.seed.call(api.list(&this(name))).await?;
+        let found = found.items.pop();
+        Ok(found.is_some_and(|cluster| self.index.lock().is_as_known(cluster)))
+    }
 
-/// The metadata of all policies; `None` if they cannot be read.
-pub(crate) async fn policies(seed: &Seed) -> Option<Vec<ObjectMeta>> {
-    let api: Api<ProbePolicy> = Api::all(seed.client().clone());
-    let found = metadata(seed, &api, &ListParams::default()).await;
-    read("ProbePolicies", found)
-}
+    /// Whether the policy of this name says the same as is known.
+    async fn policy(&self, name: &str) -> Result<bool, CallError> {
+        let api: Api<ProbePolicy> = Api::all(self.seed.client().clone());
+        let metadata = self.metadata(&api, name).await?;
+        Ok(metadata.is_some_and(|it| self.index.lock().is_policy_as_known(&it)))
+    }
 
-async fn metadata<K>(
-    seed: &Seed,
-    api: &Api<K>,
-    which: &ListParams,
-) -> Result<Vec<ObjectMeta>, CallError>
-where
-    K: Clone + DeserializeOwned + std::fmt::Debug + Resource<DynamicType = ()>,
-{
-    let found = seed.call(api.list_metadata(which)).await?;
-    Ok(found.items.into_iter().map(|it| it.metadata).collect())
+    async fn metadata<K>(&self, api: &Api<K>, name: &str) -> Result<Option<ObjectMeta>, CallError>
+    where
+        K: Clone + DeserializeOwned + std::fmt::Debug + Resource<DynamicType = ()>,
+    {
+        let mut found = self.seed.call(api.list_metadata(&this(name))).await?;
+        Ok(found.items.pop().map(|it| it.metadata))
+    }
 }
 
 /// A list needs no right that the watch does not need.
@@ -71,10 +113,19 @@ fn this(name: &str) -> ListParams {
     ListParams::default().fields(&format!("metadata.name={name}"))
 }
 
-fn read<T>(name: &str, found: Result<T, CallError>) -> Option<T> {
-    found
-        .inspect_err(|error| {
-            tracing::debug!(name, %error, "a Cluster or the policies could not be read anew");
-        })
-        .ok()
+fn answered(read: Result<bool, CallError>) -> Option<bool> {
+    read.inspect_err(|error| {
+        tracing::debug!(%error, "a Cluster or its policy could not be read anew");
+    })
+    .ok()
+}
+
+/// By the read if it was answered, otherwise by the watch, unless that is broken.
+fn confirmation(is_as_known: Option<bool>, watch: &WatchState) -> Confirmation {
+    match is_as_known {
+        Some(true) => Confirmation::AsKnown,
+        Some(false) => Confirmation::Otherwise,
+        None if watch.works() => Confirmation::AsKnown,
+        None => Confirmation::Unknown,
+    }
 }

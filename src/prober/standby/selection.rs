@@ -1,5 +1,7 @@
 //! Which policy applies to which cluster, kept by two watches.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use futures::{StreamExt as _, stream::BoxStream};
 use kube::{
     Api, Client,
@@ -14,12 +16,12 @@ use crate::{
     api::ProbePolicy,
     cluster::{Changed, Index},
     gardener::Cluster,
-    runtime::watch::{WatchState, Watches, followed, large_watch_config, watch_config},
+    runtime::watch::{WatchState, Watches, large_watch_config, watch_config},
 };
 
 /// Which policy applies to which cluster, by watches of both.
 pub(in crate::prober) struct Selection {
-    pub(in crate::prober) index: Index,
+    pub(in crate::prober) index: SharedIndex,
     /// How the watch of ProbePolicies fares.
     pub(in crate::prober) policies: WatchState,
     /// The same of Clusters.
@@ -28,23 +30,34 @@ pub(in crate::prober) struct Selection {
     cluster_events: BoxStream<'static, Event<Cluster>>,
 }
 
+/// The index, by which whoever reads an object anew compares it. Clones are the same.
+#[derive(Clone, Default)]
+pub(in crate::prober) struct SharedIndex(Arc<Mutex<Index>>);
+
+impl SharedIndex {
+    /// Waits until nobody else has it.
+    pub(in crate::prober) fn lock(&self) -> MutexGuard<'_, Index> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Selection {
     /// Begins to watch. With `dry_run` every policy is one with the mode `DryRun`.
     pub(in crate::prober) fn watch(client: &Client, dry_run: bool, watches: &Watches) -> Self {
         let policies = watches.begin("ProbePolicies", "watch-probepolicies");
         let clusters = watches.begin("Clusters", "watch-clusters");
-        let api: Api<DeserializeGuard<ProbePolicy>> = Api::all(followed(client, &policies));
+        let api: Api<DeserializeGuard<ProbePolicy>> = Api::all(client.clone());
         let events = watcher(api, watch_config()).modify(move |policy| {
             if let Ok(policy) = &mut policy.0 {
                 policy.spec.mode = policy.spec.mode.or_dry_run(dry_run);
             }
         });
         let policy_events = policies.follow(events);
-        let api: Api<Cluster> = Api::all(followed(client, &clusters));
+        let api: Api<Cluster> = Api::all(client.clone());
         // A Cluster embeds a cloud profile of hundreds of kilobytes.
         let cluster_events = clusters.follow(watcher(api, large_watch_config()));
         Self {
-            index: Index::default(),
+            index: SharedIndex::default(),
             policies,
             clusters,
             policy_events,
@@ -58,8 +71,8 @@ impl Selection {
         tokio::select! {
             // Policies first: they decide what the clusters' events mean.
             biased;
-            Some(event) = self.policy_events.next() => (true, self.index.policy_event(event)),
-            Some(event) = self.cluster_events.next() => (false, self.index.cluster_event(event)),
+            Some(event) = self.policy_events.next() => (true, self.index.lock().policy_event(event)),
+            Some(event) = self.cluster_events.next() => (false, self.index.lock().cluster_event(event)),
             else => std::future::pending().await,
         }
     }

@@ -206,8 +206,8 @@ impl Operator {
         self.asks = false;
         self.confirmed = is_as_seen == Some(true);
         let confirmation = match is_as_seen {
-            Some(true) => Confirmation::Read,
-            _ if self.bounds.flaw == Flaw::BelievesTheWatch => Confirmation::Read,
+            Some(true) => Confirmation::AsKnown,
+            _ if self.bounds.flaw == Flaw::BelievesTheWatch => Confirmation::AsKnown,
             Some(false) => Confirmation::Otherwise,
             None => Confirmation::Unknown,
         };
@@ -301,7 +301,7 @@ impl Operator {
                     told.extend(self.flow_learns(FlowInput::Finish(ever()), false));
                 }
                 Effect::Flow(input) => told.extend(self.flow_learns(input, false)),
-                Effect::Confirm(_) => self.asks = true,
+                Effect::Confirm => self.asks = true,
                 Effect::Tell { .. } => {}
             }
         }

@@ -209,7 +209,7 @@ pub fn new_protector(
 ) -> Protector {
     let gone = ClusterObject::Gone(PolicyHold::default());
     let machine = ClusterMachine::recall(known, gone, (false, false), Now::read());
-    let confirm = Arc::new(|_, _| ready(Confirmation::Read).boxed());
+    let confirm = Arc::new(|_| ready(Confirmation::AsKnown).boxed());
     Protector::new(
         cluster.into(),
         scaler,

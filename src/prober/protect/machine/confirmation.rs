@@ -22,10 +22,6 @@ use crate::{
     util::mono_time::MonoTime,
 };
 
-/// Time limit of the read before a scale-down: a proven outage waits for it.
-const BEFORE_SCALE_DOWN: Duration = Duration::from_secs(1);
-/// Time limit of the read before a disputed zero is restored: that of any request to the seed.
-const BEFORE_RESTORE: Duration = Duration::from_secs(10);
 /// How long a confirmation allows a restore, unless a healthy verdict counts for longer: a later verdict
 /// begins the restore.
 const RESTORED_WITHIN: Duration = Duration::from_secs(30);
@@ -33,8 +29,8 @@ const RESTORED_WITHIN: Duration = Duration::from_secs(30);
 /// The last confirmation asked for, and the last answer. A change of what they are about discards both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Confirmed {
-    /// How long the reads under way may take.
-    asked: Option<Duration>,
+    /// The reads are under way.
+    asked: bool,
     answer: Option<Answer>,
 }
 
@@ -47,17 +43,10 @@ struct Answer {
 }
 
 impl Confirmed {
-    /// Asks for the confirmation before a scale-down, unless an answer is due as soon.
+    /// Asks, unless an answer is due.
     pub(super) fn ask(&mut self) -> Option<Effect> {
-        self.ask_within(BEFORE_SCALE_DOWN)
-    }
-
-    fn ask_within(&mut self, limit: Duration) -> Option<Effect> {
-        if self.asked.is_some_and(|asked| asked <= limit) {
-            return None;
-        }
-        self.asked = Some(limit);
-        Some(Effect::Confirm(limit))
+        let asked = std::mem::replace(&mut self.asked, true);
+        (!asked).then_some(Effect::Confirm)
     }
 
     /// Stores an answer, by which a scale-down may begin for `valid`. Returns whether it counts: the
@@ -67,7 +56,7 @@ impl Confirmed {
         confirmation: Confirmation,
         (at, valid): (Instant, Duration),
     ) -> bool {
-        let counts = self.asked.take().is_some();
+        let counts = std::mem::take(&mut self.asked);
         if counts {
             self.answer = Some(Answer {
                 confirmation,
@@ -80,25 +69,25 @@ impl Confirmed {
 
     /// Whether a scale-down may begin at that moment.
     pub(super) fn lets_take(&self, at: Instant) -> bool {
-        use Confirmation::{Heard, Read};
-        let suffices = |it: &Answer| matches!(it.confirmation, Read | Heard) && at <= it.until;
+        let suffices = |it: &Answer| it.confirmation == Confirmation::AsKnown && at <= it.until;
         self.answer.as_ref().is_some_and(suffices)
     }
 
-    /// Whether a possibly intended zero may be undone: only a read can allow it.
+    /// Whether a possibly intended zero may be undone.
     fn lets_restore(&self, settings: &Settings, now: Instant) -> bool {
         let valid = RESTORED_WITHIN.max(restore_within(settings));
-        let suffices = |it: &Answer| it.confirmation == Confirmation::Read && now <= it.at + valid;
+        let suffices =
+            |it: &Answer| it.confirmation == Confirmation::AsKnown && now <= it.at + valid;
         self.answer.as_ref().is_some_and(suffices)
     }
 
     /// Why the last answer forbids a scale-down.
     pub(super) fn objection(&self) -> Option<HeldBack> {
         let why = match self.answer?.confirmation {
-            Confirmation::Read | Confirmation::Heard => return None,
+            Confirmation::AsKnown => return None,
             Confirmation::Unknown => {
                 "nothing is scaled to zero, since the Cluster or its policy could not be read from the seed \
-                 within a second, and its watch is not known to be up to date: look at the seed's API server"
+                 within 5 seconds, and its watch is broken: look at the seed's API server"
             }
             Confirmation::Otherwise => {
                 "nothing is scaled to zero, since the Cluster or its policy has changed: as read from the seed \
@@ -111,10 +100,10 @@ impl Confirmed {
     /// Why a possibly intended zero is not undone yet.
     pub(super) fn dispute(&self) -> HeldBack {
         HeldBack::By(match self.answer.map(|it| it.confirmation) {
-            None | Some(Confirmation::Read) => {
+            None | Some(Confirmation::AsKnown) => {
                 "somebody scaled a dependent to zero just after it was restored, so the Cluster is read anew first"
             }
-            Some(Confirmation::Heard | Confirmation::Unknown) => {
+            Some(Confirmation::Unknown) => {
                 "somebody scaled a dependent to zero just after it was restored, and whether that was meant is \
                  not known: the Cluster or its policy could not be read from the seed, and is tried again at each \
                  probe: look at the seed's API server"
@@ -186,7 +175,7 @@ impl ClusterMachine {
         if self.flows.confirmed.lets_restore(settings, now) {
             return false;
         }
-        let asks = self.flows.confirmed.ask_within(BEFORE_RESTORE);
+        let asks = self.flows.confirmed.ask();
         self.effects.extend(asks);
         self.told.held_back = Some(self.flows.confirmed.dispute());
         true

@@ -1,7 +1,5 @@
 //! Inputs and effects of a cluster's machine.
 
-use std::time::Duration;
-
 use crate::prober::{
     debts::Problem,
     flow::{Ending, FlowEvent, FlowInput, FlowPlan},
@@ -52,11 +50,9 @@ pub enum Leases<'a> {
 /// Whether the Cluster and its policy match the watches, from the surest to the least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Confirmation {
-    /// They do, as read past every cache.
-    Read,
-    /// One of them could not be read in time, and its watch has shown lately that it is up to date.
-    Heard,
-    /// One of them could not be read in time, and its watch has shown nothing for long.
+    /// They do, as read past every cache; or one of them could not be read in time, and its watch works.
+    AsKnown,
+    /// One of them could not be read in time, and its watch is broken.
     Unknown,
     /// One of them does not.
     Otherwise,
@@ -69,9 +65,8 @@ pub enum Effect {
     Start(Box<FlowPlan>),
     /// Pass this to the flow under way.
     Flow(FlowInput),
-    /// Find out within this time, past every cache, if the Cluster and its policy are as known. Replaces
-    /// any earlier question.
-    Confirm(Duration),
+    /// Find out, past every cache, if the Cluster and its policy are as known. Replaces any earlier question.
+    Confirm,
     /// Report what is known of the dependent that a flow event is about.
     Tell {
         /// Why it is not where it should be.

@@ -150,10 +150,10 @@ fn a_change_is_confirmed_anew() {
     let mut machine = ClusterMachine::recall(None, object.clone(), flags, now());
     let _ = learn(&mut machine, Input::Objects(object));
     let asked = judge(&mut machine, Verdict::Outage, false);
-    assert!(matches!(*asked, [Effect::Confirm(_)]), "{asked:?}");
+    assert!(matches!(*asked, [Effect::Confirm]), "{asked:?}");
     let asked = learn(&mut machine, Input::Objects(probed(40)));
-    assert!(matches!(*asked, [Effect::Confirm(_)]), "{asked:?}");
-    let begun = learn(&mut machine, Input::Confirmed(Confirmation::Read));
+    assert!(matches!(*asked, [Effect::Confirm]), "{asked:?}");
+    let begun = learn(&mut machine, Input::Confirmed(Confirmation::AsKnown));
     assert!(matches!(*begun, [Effect::Start(_)]), "{begun:?}");
 }
 
@@ -162,7 +162,7 @@ fn a_change_is_confirmed_anew() {
 fn what_a_new_leader_takes_is_confirmed_unless_all_is_down() {
     let mut in_part = recalled(1, Protection::Active, &["d", "e"]);
     let asked = judge(&mut in_part, Verdict::Outage, true);
-    assert!(matches!(*asked, [Effect::Confirm(_)]), "{asked:?}");
+    assert!(matches!(*asked, [Effect::Confirm]), "{asked:?}");
     let mut in_full = protected(1, Protection::Active);
     let begun = judge(&mut in_full, Verdict::Outage, true);
     assert!(matches!(*begun, [Effect::Start(_)]), "{begun:?}");
