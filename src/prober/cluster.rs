@@ -187,6 +187,8 @@ impl ClusterLoop {
                 // What they have come to is about the other.
                 self.checks.stop();
             }
+        } else if self.uid.take().is_some() {
+            self.shared.reporter.cluster_gone(&self.name);
         }
         self.protector.learn(Input::Objects(presence));
         self.follow();

@@ -37,7 +37,6 @@ impl ClusterLoop {
         };
         self.counted
             .set(observed.as_ref().map(|view| view.state.name()));
-        // Held on to until this is sent: see `tell_gone`.
         let presence = self.presence.borrow();
         // Of a Cluster that is gone nobody keeps a record any more.
         let ClusterObject::There(assignment) = &*presence else {

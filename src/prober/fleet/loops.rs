@@ -21,7 +21,6 @@ use crate::{
         cluster::{Beginning, ClusterLoop, LoopContext},
         reader::LeaseReader,
         recall,
-        report::Reporter,
         treatment::ClusterObject,
     },
     runtime::seed::Seed,
@@ -57,17 +56,6 @@ struct Loop {
     presence: watch::Sender<ClusterObject>,
     /// The policy that was responsible last for a Cluster that is gone.
     former: Option<Arc<str>>,
-}
-
-impl Loop {
-    /// Reports to the loop that its Cluster is gone, and only then to the writer. A loop holds on
-    /// to the presence until it has reported, so that no report by what was before can follow and
-    /// restore the record.
-    fn tell_gone(&self, name: &Arc<str>, index: &Index, reporter: &Reporter) {
-        let hold = hold_of(index, self.former.as_deref());
-        self.presence.send_replace(ClusterObject::Gone(hold));
-        reporter.cluster_gone(name);
-    }
 }
 
 /// What this policy holds back.
@@ -109,15 +97,15 @@ impl Loops {
     pub(super) fn assign(&mut self, name: &Arc<str>, index: &Index) {
         let assignment = index.assignment(name).cloned();
         if let Some(running) = self.running.get_mut(name) {
-            if let Some(assignment) = assignment {
+            let presence = if let Some(assignment) = assignment {
                 running.former = None;
-                let presence = ClusterObject::There(Box::new(assignment));
-                running.presence.send_replace(presence);
+                ClusterObject::There(Box::new(assignment))
             } else {
                 let policy = responsible(&running.presence.borrow());
                 running.former = policy.or(running.former.take());
-                running.tell_gone(name, index, &self.shared.reporter);
-            }
+                ClusterObject::Gone(hold_of(index, running.former.as_deref()))
+            };
+            running.presence.send_replace(presence);
             return;
         }
         // A loop that waits for its restart gets the assignment of that time.
@@ -125,11 +113,14 @@ impl Loops {
             return;
         }
         let known = self.recalled.remove(name);
-        let wanted = |it: &Assignment| it.responsible().is_some();
-        // A record without a policy that selects the cluster may be of a debt; an empty one is
-        // deleted.
-        if known.is_some() || assignment.as_ref().is_some_and(wanted) {
-            self.start(name, index, Some(known.flatten()));
+        match assignment {
+            // A record without a policy that selects the cluster may be of a debt; an empty one is
+            // deleted.
+            Some(assignment) if known.is_some() || assignment.responsible().is_some() => {
+                self.start(name, assignment, Some(known.flatten()));
+            }
+            None if known.is_some() => self.shared.reporter.cluster_unselected(name),
+            _ => {}
         }
     }
 
@@ -143,7 +134,7 @@ impl Loops {
         }
     }
 
-    /// Starts loops for the records of Clusters that went before this process watched.
+    /// Takes up the records that are left; those of Clusters that went before this process watched are deleted.
     pub(super) fn assign_recalled(&mut self, index: &Index) {
         self.started = true;
         for name in self.recalled.keys().cloned().collect::<Vec<_>>() {
@@ -154,15 +145,8 @@ impl Loops {
 
     /// Starts a loop. Without `known`, the loop before ended by a defect and its knowledge is lost:
     /// the ClusterHealth is read again.
-    fn start(&mut self, name: &Arc<str>, index: &Index, known: Option<Record>) {
-        let assignment = index.assignment(name).cloned();
-        let record = known.as_ref().and_then(Option::as_deref);
-        let policy = record.and_then(|record| record.policy.as_deref());
-        let former = policy.filter(|_| assignment.is_none()).map(Arc::from);
-        let presence = match assignment {
-            Some(assignment) => ClusterObject::There(Box::new(assignment)),
-            None => ClusterObject::Gone(hold_of(index, former.as_deref())),
-        };
+    fn start(&mut self, name: &Arc<str>, assignment: Assignment, known: Option<Record>) {
+        let presence = ClusterObject::There(Box::new(assignment));
         let (sender, receiver) = watch::channel(presence);
         let (name_of, shared) = (name.clone(), self.shared.clone());
         let (seed, stop) = (self.seed.clone(), self.stop.clone());
@@ -191,7 +175,7 @@ impl Loops {
         let running = Loop {
             task: task.id(),
             presence: sender,
-            former,
+            former: None,
         };
         self.running.insert(name.clone(), running);
         self.shared.pace.set_clusters(self.running.len());
@@ -232,7 +216,10 @@ impl Loops {
         let now = Instant::now();
         let due = self.restarts.extract_if(.., |_, at| *at <= now);
         for (name, _) in due.collect::<Vec<_>>() {
-            self.start(&name, index, None);
+            match index.assignment(&name).cloned() {
+                Some(assignment) => self.start(&name, assignment, None),
+                None => self.shared.reporter.cluster_unselected(&name),
+            }
         }
     }
 
@@ -240,51 +227,5 @@ impl Loops {
     pub(super) async fn stop(mut self) {
         self.stop.cancel();
         while self.tasks.join_next().await.is_some() {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{sync::Barrier, thread};
-
-    use tokio::runtime::Builder;
-
-    use super::*;
-
-    /// A loop is about to report, on another thread, and what it has seen is that the Cluster is
-    /// there.
-    #[test]
-    fn no_report_follows_the_word_that_a_cluster_is_gone() {
-        let name: Arc<str> = "a".into();
-        let id = Builder::new_current_thread()
-            .build()
-            .unwrap()
-            .spawn(async {})
-            .id();
-        for _ in 0..200 {
-            let (reporter, mut told) = Reporter::tapped(&name);
-            let (sender, presence) = watch::channel(ClusterObject::Gone(PolicyHold::default()));
-            let running = Loop {
-                task: id,
-                presence: sender,
-                former: None,
-            };
-            let index = Index::default();
-            let both = Barrier::new(2);
-            thread::scope(|scope| {
-                let seen = presence.borrow();
-                scope.spawn(|| {
-                    both.wait();
-                    running.tell_gone(&name, &index, &reporter);
-                });
-                both.wait();
-                for _ in 0..100 {
-                    thread::yield_now();
-                }
-                reporter.exec_tolerated(&name, "report".to_owned(), String::new());
-                drop(seen);
-            });
-            assert_eq!([told(), told()], [Some("event"), Some("gone")]);
-        }
     }
 }

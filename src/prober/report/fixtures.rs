@@ -8,12 +8,9 @@ use std::{
 
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
-use tokio::sync::mpsc;
-
 use super::{
-    ClusterReport, HealthMetrics, Reporter,
+    ClusterReport,
     finding::{Finding, HeldBack},
-    objects::Objects,
     policy::{More, PolicyReport, RIGHTS},
     record::{Said, date},
     status::status,
@@ -26,11 +23,7 @@ use crate::{
     cluster::PolicyHold,
     observer::{NodeCounts, View},
     prober::{debts::Problem, verdict::Assessment},
-    status::{
-        policies::Policy,
-        schedule::Schedule,
-        writer::{Change, Content as _},
-    },
+    status::{policies::Policy, schedule::Schedule},
 };
 
 /// A report that says this and nothing else.
@@ -191,23 +184,5 @@ pub(super) fn policy_of(
             lacking: RIGHTS.lacking(missing),
             ..More::new(report.held, status)
         },
-    }
-}
-
-impl Reporter {
-    /// One whose reports about this cluster go to a test: each is an event, or that the Cluster is gone.
-    pub(crate) fn tapped(name: &Arc<str>) -> (Self, impl FnMut() -> Option<&'static str>) {
-        let (sender, mut changes) = mpsc::unbounded_channel::<Change<Objects>>();
-        let mut objects = Objects::new(vec![], BTreeMap::new(), HealthMetrics::default());
-        objects.take_cluster(name, report(Finding::Pending));
-        let next = move || {
-            changes.try_recv().ok()?(&mut objects);
-            Some(if objects.news().is_empty() {
-                "gone"
-            } else {
-                "event"
-            })
-        };
-        (Self(sender), next)
     }
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::support::{
-    LONG, World, assert_back, change_policy, deselect, first_write, protected, run,
+    LONG, World, assert_back, assert_kept, change_policy, deselect, first_write, protected, run,
 };
 use dependency_watchdog::prober::plan::{MARK, RECORD};
 use serde_json::{Value, json};
@@ -86,6 +86,18 @@ async fn what_a_flow_took_that_ended_by_a_defect_is_not_forgotten() {
     world.shoot("a").renew();
     world.clock.pass(LONG).await;
     assert_back(&world);
+}
+
+/// gardenlet deletes the namespace, with what is marked there.
+#[tokio::test]
+async fn of_a_cluster_that_went_before_the_start_no_record_stays() {
+    let mut world = protected().await;
+    world.stop().await;
+    world.seed.delete("clusters", "", "a");
+    world.start();
+    world.clock.pass(LONG).await;
+    assert!(world.seed.get("clusterhealths", "", "a").is_none());
+    assert_kept(&world);
 }
 
 #[tokio::test]
