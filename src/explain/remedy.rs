@@ -23,7 +23,7 @@ pub fn remedy(reason: &str) -> Option<&'static str> {
         "DependentMissing" => "create it, or set optional: true in the policy",
         "RecordUnreadable" => "correct the annotation, or remove it to restore the last number",
         "KindUnknown" | "NotScalable" => "correct ref, or have the kind served with its scale",
-        "ScalingConflicts" | "Contended" => "find out who else scales it",
+        "ScalingConflicts" => "find out who else scales it",
         "MarkRemoved" | "IgnoredAtZero" => "scale it back by hand",
         "ProtectedUnprobed" => "end what keeps it from being probed, or restore it by hand",
         _ => return None,

@@ -249,22 +249,26 @@ impl Protector {
             let reaction = event.at.duration_since(provable);
             self.metrics.reaction.observe(reaction.as_secs_f64());
         }
-        // What is tried again and again is told once, and so is what is undone each time.
-        let is_contended =
-            |problem: &Option<Problem>| problem.as_ref().is_some_and(Problem::is_contention);
-        let again = is_contended(before) && is_contended(problem);
-        let known = again || before.is_some() && before == problem;
+        // What is tried again and again is told once.
+        let known = before.is_some() && before == problem;
         log::did(&self.cluster, event, why, known);
-        match &event.what {
-            What::Unready(_) => self.actions.unready(event, why, now),
-            What::Did(step, _) if !again => self.actions.did(event, aim, *step, why, now),
+        match (&event.what, self.machine.debts().again(dependent)) {
+            (What::Did(step @ Step::ScaleUp { .. }, _), again @ 1..) => {
+                let why = format!(
+                    "restored {} times, since somebody scaled it to zero within a minute; {why}",
+                    again + 1
+                );
+                self.actions.did(event, aim, *step, &why, now);
+            }
+            (What::Unready(_), _) => self.actions.unready(event, why, now),
+            (What::Did(step, _), _) => self.actions.did(event, aim, *step, why, now),
             _ => {}
         }
         let is_down = matches!(
             event.what,
             What::Settled(Settled::Down, _) | What::Waiting(Aim::Protect, _)
         );
-        if is_down && owed_before.is_none() {
+        if is_down && aim == Aim::Protect && owed_before.is_none() {
             self.actions.found_down(&dependent.name, why, now);
         }
         // The mark may fall at once.

@@ -21,7 +21,7 @@ use crate::{
     cluster::{Dependent, Scale},
     prober::{
         flow::What,
-        plan::{Aim, Memory, Observed, Settled, Step},
+        plan::{Aim, Memory, Settled, Step},
     },
     runtime::seed::REQUEST_LIMIT,
 };
@@ -113,14 +113,6 @@ impl Debts {
         if self.doubt().is_some_and(|until| now >= until) {
             self.doubt = None;
         }
-        self.forget_contention(now);
-    }
-
-    /// Forgets what other clients did long ago.
-    pub fn forget_contention(&mut self, now: Instant) {
-        for entry in self.entries.values_mut() {
-            entry.forget_contention(now);
-        }
     }
 
     /// Whether any dependent is owed its replicas.
@@ -133,21 +125,16 @@ impl Debts {
         self.entries.values().any(|entry| entry.memory.keeps_mark)
     }
 
-    /// Number of dependents whose zero is disputed.
-    pub(super) fn disputes(&self) -> usize {
-        self.entries.values().filter(|entry| entry.disputed).count()
-    }
-
-    /// Whether something is owed, and each dependent that is owed its replicas is disputed.
-    pub(super) fn owes_disputed_alone(&self) -> bool {
-        let mut owed = self.entries.values().filter(|entry| entry.memory.owed);
-        self.owes() && owed.all(|entry| entry.disputed)
-    }
-
-    /// Whether another client scaled one to zero just after its restore, which may be intended.
-    pub(super) fn is_disputed(&self) -> bool {
+    /// Whether a dependent that a policy asks for is owed its replicas although it was restored: somebody
+    /// else has scaled it to zero since.
+    pub(super) fn owes_again(&self) -> bool {
         let mut entries = self.entries.values();
-        entries.any(|entry| entry.disputed && !entry.is_contended())
+        entries.any(|entry| entry.asked && entry.memory.owed && entry.again > 0)
+    }
+
+    /// How often it was found at zero since it was restored, and before its mark fell.
+    pub fn again(&self, dependent: &DependentRef) -> u32 {
+        self.entries.get(dependent).map_or(0, |entry| entry.again)
     }
 
     /// Whether it is owed replicas; how many, if known.
@@ -229,15 +216,11 @@ impl Debts {
         let kept_mark = entry.memory.keeps_mark;
         match what {
             What::Did(step, found) => {
-                if taken_again(*step, found.as_ref()) && !kept_mark {
-                    entry.contended.push(now);
-                }
-                entry.problem = entry.contention(now);
+                entry.problem = None;
                 entry.memory = after(*step, found.as_ref(), entry.memory);
             }
             What::Settled(settled, found) => {
                 entry.problem = match settled {
-                    Settled::Down => entry.contention(now),
                     Settled::Seen { marked: true } => entry.problem.take(),
                     _ => left_behind(*settled, found.as_ref(), entry.memory, &entry.dependent),
                 };
@@ -249,14 +232,10 @@ impl Debts {
                 }
             }
             What::Late(timeout) => {
-                let is_protected = matches!(entry.waiting, Some((Aim::Protect, _)));
-                let why = is_protected.then(|| entry.contention(now)).flatten();
-                entry.problem = why.or_else(|| {
-                    Some(Problem {
-                        dependent: reference.clone(),
-                        reason: "ScalingLate",
-                        message: format!("{reference} was not scaled within {timeout:?}"),
-                    })
+                entry.problem = Some(Problem {
+                    dependent: reference.clone(),
+                    reason: "ScalingLate",
+                    message: format!("{reference} was not scaled within {timeout:?}"),
                 });
             }
             What::Failed(error, begun) => {
@@ -279,32 +258,17 @@ impl Debts {
             }
             What::Waiting(..) | What::Delayed | What::Unready(_) => {}
         }
-        // The operator's own zeros are not disputed: a given-up write may still take effect, and one of an
-        // earlier process may have taken effect before this one read.
-        if let What::Settled(..) | What::Waiting(Aim::Protect, _) = what
-            && counts
-            && was_seen
-            && kept_mark
-            && entry.memory.owed
-            && !entry.memory.keeps_mark
-        {
-            entry.zeroed.push(now);
-            entry.disputed = true;
-        }
-        let is_up = match what {
-            What::Did(Step::ScaleUp { .. }, _) => true,
-            What::Settled(_, found) => found.as_ref().is_some_and(|it| it.replicas > 0),
-            _ => false,
-        };
-        if is_up || !entry.memory.owed {
-            // It is back under its mark, so that a later zero is disputed again.
-            entry.memory.keeps_mark |= entry.disputed && entry.memory.owed;
-            entry.disputed = false;
-        }
-        // From here on the zero is ours.
-        if let What::Did(Step::ScaleDown { .. }, _) = what {
-            entry.disputed = false;
-            entry.zeroed.clear();
+        let Memory {
+            owed, keeps_mark, ..
+        } = entry.memory;
+        match what {
+            // From here on the zero is ours.
+            What::Did(Step::ScaleDown { .. }, _) => entry.again = 0,
+            What::Settled(..) | What::Waiting(..) if owed && !keeps_mark && kept_mark => {
+                entry.again += 1;
+            }
+            _ if !owed && !keeps_mark => entry.again = 0,
+            _ => {}
         }
         if entry.is_forgettable() {
             self.entries.remove(reference);
@@ -349,12 +313,6 @@ pub(crate) fn recalled(known: &DependentStatus) -> (Dependent, Memory) {
         replicas: known.recorded_replicas,
     };
     (dependent, memory)
-}
-
-/// Whether another client had scaled it up despite its mark.
-fn taken_again(step: Step, found: Option<&Observed>) -> bool {
-    let scaled_up = found.is_some_and(|found| found.marked && found.replicas > 0);
-    scaled_up && matches!(step, Step::ScaleDown { .. })
 }
 
 #[cfg(test)]

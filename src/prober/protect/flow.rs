@@ -57,10 +57,6 @@ pub(crate) struct Task {
     pub waited: Option<Instant>,
     /// When an earlier flow began the `initialDelay` of its restore, if one did.
     pub delayed: Option<Instant>,
-    /// Others scale it to zero each time it is restored.
-    pub contended: bool,
-    /// Another client scaled it to zero just after its restore, perhaps on purpose.
-    pub disputed: bool,
 }
 
 /// Something that a flow did or met.
@@ -210,23 +206,11 @@ impl FlowMachine {
     pub fn new(plan: &FlowPlan) -> Self {
         let mut levels: BTreeMap<u32, Vec<DependentFlow>> = BTreeMap::new();
         let aim = plan.purpose.aim;
-        let aim_of = |task: &Task| match task.disputed {
-            true => plan.purpose.disputed,
-            false => aim,
-        };
-        // Those with another aim come last: no other waits for them.
-        let level = |task: &Task| match aim_of(task) == aim {
-            true => plan::level(&task.dependent, aim),
-            false => u32::MAX,
-        };
+        let level = |task: &Task| plan::level(&task.dependent, aim);
         let last = plan.tasks.iter().map(level).max();
         for task in &plan.tasks {
             let patience = plan.patience.filter(|_| Some(level(task)) != last);
-            let purpose = Purpose {
-                aim: aim_of(task),
-                ..plan.purpose
-            };
-            let mut dependent = DependentFlow::new(task, purpose, patience);
+            let mut dependent = DependentFlow::new(task, plan.purpose, patience);
             dependent.nodes(plan.nodes_back);
             levels.entry(level(task)).or_default().push(dependent);
         }

@@ -278,12 +278,7 @@ impl ClusterMachine {
     }
 
     fn note(&mut self, event: &FlowEvent, now: Instant) {
-        let disputes = self.flows.debts.disputes();
         self.flows.note(event, now);
-        if self.flows.debts.disputes() > disputes {
-            // Confirmations from before this zero, which may be intended, do not count.
-            self.flows.confirmed = Confirmed::default();
-        }
         // The debts may forget it before the effect is handled.
         let (dependent, debts) = (&event.dependent.reference, &self.flows.debts);
         self.effects.push(Effect::Tell {

@@ -43,11 +43,8 @@ pub struct Purpose {
     /// What they are to be.
     pub aim: Aim,
     /// Restored dependents keep their marks for now: a client that read the zero just before, and writes it
-    /// later, does so under the mark, which shows that it is not a decision.
+    /// later, does so under the mark, and is undone.
     pub keep_marks: bool,
-    /// The aim for a dependent that another client scaled to zero just after its restore, perhaps on
-    /// purpose.
-    pub disputed: Aim,
     /// Since when it may be restored, if a dependent waits for the nodes.
     pub awaits: Option<Instant>,
 }
@@ -58,7 +55,6 @@ impl Purpose {
         Self {
             aim,
             keep_marks: false,
-            disputed: aim,
             awaits: None,
         }
     }
@@ -173,14 +169,13 @@ pub enum Settled {
         /// And it is at zero.
         at_zero: bool,
     },
-    /// Scaled to zero by us, and its replicas are gone.
+    /// At zero under our mark, with its replicas gone. If it was restored before, to do so again has to be
+    /// confirmed.
     Down,
     /// At zero without our mark: another client's decision.
     NotOurs,
     /// It has the replicas that its user wants.
     Up,
-    /// It was restored, and then scaled to zero under the mark that it had kept.
-    ZeroedAgain,
     /// It carries no mark, and others decide about its replicas.
     Released,
     /// It was only read.
@@ -264,7 +259,7 @@ fn step_down(found: &Observed) -> Step {
 fn step_up(purpose: Purpose, found: &Observed, memory: Memory) -> Result<Step, ScaleError> {
     let comes_up = memory.owed && !found.running;
     match (found.replicas, found.marked) {
-        (0, true) if memory.keeps_mark => Ok(Step::Nothing(Settled::ZeroedAgain)),
+        (0, true) if memory.keeps_mark => Ok(Step::Nothing(Settled::Down)),
         (0, true) => match &found.record {
             Record::Replicas(to) => Ok(Step::ScaleUp { to: *to }),
             Record::Absent => Ok(Step::ScaleUp {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::plan::{IGNORE, MARK, RECORD};
+use super::plan::{MARK, RECORD};
 
 /// How often a step is immediately decided again after another client changed the object.
 pub const CONFLICTS: u32 = 5;
@@ -11,8 +11,6 @@ pub(crate) const REFUSED: Duration = Duration::from_secs(10);
 
 /// Reason of an error: a dependent does not exist.
 pub(crate) const DEPENDENT_MISSING: &str = "DependentMissing";
-/// Reason: others undo the scaling again and again.
-pub(crate) const CONTENDED: &str = "Contended";
 /// Reason of an error: the seed does not serve the kind.
 pub(crate) const KIND_UNKNOWN: &str = "KindUnknown";
 /// Reason of an error: the kind cannot be scaled.
@@ -45,13 +43,6 @@ pub enum ScaleError {
          have the last known number restored"
     )]
     UnreadableRecord(String),
-    /// Others scale it to zero after each restore.
-    #[error(
-        "somebody else scaled it to zero again each time it was restored, so that it is left so for now: \
-         find out by whom, then scale it up by hand, or set its annotation {IGNORE}=true to have it left \
-         alone"
-    )]
-    Contended,
     /// The seed does not serve the kind.
     #[error(
         "the seed does not serve this kind in this version; correct apiVersion and kind in the \
@@ -108,7 +99,6 @@ impl ScaleError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Missing => DEPENDENT_MISSING,
-            Self::Contended => CONTENDED,
             Self::UnreadableRecord(_) => RECORD_UNREADABLE,
             Self::UnknownKind(_) => KIND_UNKNOWN,
             Self::ClusterScoped | Self::NotScalable => NOT_SCALABLE,

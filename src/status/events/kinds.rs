@@ -31,7 +31,6 @@ kinds! {
     SCALING_FORBIDDEN: Dependent Warning "ScalingForbidden" "Scale",
     SCALING_CONFLICTS: Dependent Warning "ScalingConflicts" "Scale",
     SCALING_FAILED: Dependent Warning "ScalingFailed" "Scale",
-    CONTENDED: Dependent Warning "Contended" "ScaleDown",
     MARK_REMOVED: Dependent Warning "MarkRemoved" "Leave",
     IGNORED_AT_ZERO: Dependent Warning "IgnoredAtZero" "Leave",
 

@@ -128,9 +128,9 @@ impl World {
         let level = |it: &Part| if down { it.levels.1 } else { it.levels.0 };
         let parts = &self.bounds.parts;
         let mut places = parts.iter().zip(&run.reached).zip(stored);
-        places.all(|((part, reached), (object, wanted))| {
+        places.all(|((part, reached), (object, _))| {
             let at_zero = object.as_ref().is_some_and(|it| it.replicas == 0);
-            let is_left = at_zero && operator.lets_go(wanted);
+            let is_left = at_zero && operator.lets_go();
             *reached || level(part) >= level(&parts[index]) || is_left
         })
     }
@@ -157,7 +157,7 @@ impl World {
                 rules::sent(&write, operator, its_turn)?;
                 let version = match fate {
                     Fate::Answered | Fate::Unanswered | Fate::Crash => {
-                        let let_go = operator.lets_go(&state.stored.parts[index].1);
+                        let let_go = operator.lets_go();
                         self.write(&mut state.stored.parts[index], &write, let_go)?
                     }
                     _ => None,

@@ -146,11 +146,9 @@ impl Operator {
         self.learn(Input::Objects(self.bounds.presence(seen)));
     }
 
-    /// Whether somebody else decides about a dependent at zero: gardenlet does, too, while the cluster is being
-    /// hibernated, if the zero is not the operator's.
-    pub(crate) fn lets_go(&self, wanted: &Wanted) -> bool {
-        let hibernating = matches!(self.machine.treatment(), Treatment::Hibernate(..));
-        self.saw == Some(Aim::Release) || hibernating && wanted.taken.is_none()
+    /// Whether somebody else decides about a dependent at zero.
+    pub(crate) fn lets_go(&self) -> bool {
+        self.saw == Some(Aim::Release)
     }
 
     /// Reads the leases, and acts on what they say.

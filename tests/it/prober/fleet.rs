@@ -310,38 +310,3 @@ fn a_protected_cluster_without_a_policy_is_kept_until_it_is_healthy() {
         });
     }
 }
-
-/// An HPA, or somebody who does not know.
-#[tokio::test]
-async fn who_keeps_scaling_a_protected_dependent_up_is_reported() {
-    let world = World::running(&["a"]).await;
-    world.reason("a", "Healthy").await;
-    world.shoot("a").silence(100);
-    world.protection("a", "Active").await;
-    for replicas in 1..=4 {
-        let degraded = condition(&world.health("a"), "Degraded")["status"].clone();
-        assert_eq!(degraded, "False", "before number {replicas}");
-        world.seed.change("deployments", "a", "mcm", |object| {
-            object["spec"]["replicas"] = json!(replicas);
-        });
-        world
-            .clock
-            .until("it is taken again", || {
-                (world.replicas("a") == DOWN).then_some(())
-            })
-            .await;
-        world.clock.pass(INTERVAL).await;
-    }
-    let status = world
-        .health_where("a", "it is contended", |status| {
-            condition(status, "Degraded")["reason"] == "Contended"
-        })
-        .await;
-    let message = condition(&status, "Degraded")["message"].as_str().unwrap();
-    assert!(message.contains("apps/v1 Deployment/mcm"), "{message}");
-    // Its newest number is what is restored.
-    world.shoot("a").renew();
-    let status = world.protection("a", "None").await;
-    assert_eq!(world.replicas("a"), [1, 4, 3]);
-    assert_eq!(condition(&status, "Degraded")["status"], "False");
-}

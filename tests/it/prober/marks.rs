@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::support::{
     Call, DEPENDENTS, Failure, LONG, RUNNING, Read, World, assert_back, assert_restored,
-    change_policy, change_shoot, condition, is_marked, protected, run, scale_by_hand,
+    change_policy, is_marked, protected, run, scale_by_hand,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Restored just now, and marked.
 async fn restored() -> World {
@@ -18,11 +18,6 @@ async fn restored() -> World {
     assert_eq!(is_marked(&world), [true; 3]);
     world.seed.forget_calls();
     world
-}
-
-fn replicas_of(world: &World, name: &str) -> i64 {
-    let place = DEPENDENTS.iter().position(|it| *it == name);
-    world.replicas("a")[place.expect("a dependent")]
 }
 
 fn reads_the_cluster(call: &Call) -> bool {
@@ -75,75 +70,19 @@ fn a_stale_zero_after_a_restore_does_not_stay() {
     }
 }
 
-/// The first of three is back, and zeroed by somebody just when the Shoot becomes like this. The others are still
-/// at zero.
-async fn zeroed_as_the_first_of_three(change: fn(&mut Value)) -> World {
-    let world = protected().await;
-    let writes = |call: &Call| call.method == "PATCH" && call.name == "mcm";
-    world
-        .seed
-        .fail(Failure::Status(403), (0, usize::MAX), writes);
-    world.seed.forget_calls();
-    world.shoot("a").renew();
-    let tried = || world.seed.calls().iter().any(writes).then_some(());
-    world.clock.until("the first is back", tried).await;
-    world.seed.heal();
-    change_shoot(&world, change);
-    scale_by_hand(&world, "ca", 0, false);
-    world
-}
-
-fn falls_asleep(shoot: &mut Value) {
-    shoot["spec"]["hibernation"] = json!({"enabled": true});
-}
-
-fn migrates_live(shoot: &mut Value) {
-    shoot["status"]["lastOperation"] = json!({"type": "LiveMigrate", "state": "Processing"});
-}
-
-/// In hibernation gardenlet decides about that one alone. What the outage took is needed to take the nodes down.
+/// Whoever scales it to zero each time it is back is undone each time, and people are told.
 #[tokio::test]
-async fn a_zero_in_hibernation_keeps_nothing_else_from_being_restored() {
-    let world = zeroed_as_the_first_of_three(falls_asleep).await;
-    world.clock.pass(LONG).await;
-    assert_eq!(is_marked(&world), [false; 3]);
-    assert_eq!(world.replicas("a"), [RUNNING[0], RUNNING[1], 0]);
-}
-
-/// Nobody can tell then whether it is meant. It is left, and people are told, until that is over.
-#[tokio::test]
-async fn a_zero_in_a_live_migration_is_left_alone() {
-    let world = zeroed_as_the_first_of_three(migrates_live).await;
-    world.clock.pass(2 * LONG).await;
-    assert_eq!(world.replicas("a"), [RUNNING[0], RUNNING[1], 0]);
-    assert!(is_marked(&world)[2]);
-    let status = world.health("a");
-    assert_eq!(condition(&status, "Protecting")["reason"], "HeldBack");
-    let message = status["message"].as_str().unwrap();
-    assert!(message.contains("may be meant"), "{message}");
-    change_shoot(&world, |shoot| {
-        shoot["status"]["lastOperation"] = json!({"type": "Reconcile", "state": "Succeeded"});
-    });
-    world.clock.pass(3 * LONG).await;
-    assert_restored(&world);
-}
-
-/// Whoever scales it to zero each time it is back has it at last, and people are told.
-#[tokio::test]
-async fn what_is_zeroed_again_and_again_is_left_and_told() {
+async fn what_is_zeroed_again_and_again_is_given_back_and_told() {
     let world = restored().await;
-    for _ in 0..3 {
+    for _ in 0..4 {
         scale_by_hand(&world, "mcm", 0, false);
         let back = || (world.replicas("a") == RUNNING).then_some(());
         world.clock.until("it is back again", back).await;
     }
-    scale_by_hand(&world, "mcm", 0, false);
-    world.clock.pass(LONG).await;
-    assert_eq!(replicas_of(&world, "mcm"), 0);
-    let status = world.health("a");
-    assert_eq!(condition(&status, "Degraded")["reason"], "Contended");
-    // It is tried again when that is long ago.
-    world.clock.pass(Duration::from_secs(11 * 60)).await;
+    let last = &world.health("a")["lastAction"]["message"];
+    let told = "restored 5 times, since somebody scaled it to zero within a minute";
+    assert!(last.as_str().unwrap().contains(told), "{last}");
+    world.clock.pass(2 * LONG).await;
     assert_restored(&world);
 }
 

@@ -202,8 +202,8 @@ impl World {
             let (step, found) = self.act(purpose)?;
             match step {
                 // It is restored again.
-                Step::Nothing(Settled::ZeroedAgain) => {
-                    let what = What::Settled(Settled::ZeroedAgain, Some(found));
+                Step::Nothing(Settled::Down) if aim == Aim::Restore => {
+                    let what = What::Settled(Settled::Down, Some(found));
                     self.debts.note(&dependent, &what, Instant::now());
                 }
                 Step::Nothing(settled) => {

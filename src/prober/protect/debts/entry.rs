@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use super::problem::{Problem, TIMES};
+use super::problem::Problem;
 use crate::{
     cluster::Dependent,
     prober::plan::{Aim, Memory},
@@ -19,12 +19,8 @@ pub(super) struct Entry {
     /// It was read, so that a mark is known: an earlier process may have ended between a write and its
     /// report, and a given-up write may take effect later.
     pub(super) looked_at: bool,
-    /// When others had scaled it up, and it was scaled down again.
-    pub(super) contended: Vec<Instant>,
-    /// When others had scaled it to zero just after its restore.
-    pub(super) zeroed: Vec<Instant>,
-    /// The last such zero was not undone: it may be intended.
-    pub(super) disputed: bool,
+    /// How often it was found at zero under the mark that it kept after a restore.
+    pub(super) again: u32,
     /// Since when it is waited for with this aim. Lost in a restart.
     pub(super) waiting: Option<(Aim, Instant)>,
     /// Start of the `initialDelay` of the restore under way. Lost in a restart.
@@ -51,10 +47,5 @@ impl Entry {
     pub(super) fn is_passed_by(&self) -> bool {
         let problem = self.problem.as_ref();
         !self.asked && problem.is_some_and(Problem::is_about_the_kind)
-    }
-
-    /// Whether others scale it to zero each time it is restored.
-    pub(super) fn is_contended(&self) -> bool {
-        self.disputed && self.zeroed.len() > TIMES
     }
 }

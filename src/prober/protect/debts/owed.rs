@@ -52,7 +52,7 @@ pub(super) fn settle(settled: Settled, found: Option<&Observed>, memory: Memory)
     let is_up = found.is_some_and(|found| found.replicas > 0);
     match settled {
         Settled::Seen { marked: true } if memory.keeps_mark && is_up => memory,
-        Settled::Down | Settled::ZeroedAgain | Settled::Seen { marked: true } => Memory {
+        Settled::Down | Settled::Seen { marked: true } => Memory {
             owed: true,
             keeps_mark: false,
             replicas,

@@ -1,26 +1,17 @@
 //! Why a dependent is not where it should be, and what to do about it.
 
-use std::time::Duration;
-
-use tokio::time::Instant;
-
-use super::Entry;
 use crate::{
     api::DependentRef,
     cluster::Dependent,
     prober::{
-        plan::{IGNORE, Memory, Observed, Record, Settled},
+        plan::{Memory, Observed, Record, Settled},
         scale_error::{
-            CONTENDED, DEPENDENT_MISSING, KIND_UNKNOWN, NOT_SCALABLE, SCALING_CONFLICTS,
-            SCALING_FAILED, SCALING_FORBIDDEN, ScaleError,
+            DEPENDENT_MISSING, KIND_UNKNOWN, NOT_SCALABLE, SCALING_CONFLICTS, SCALING_FAILED,
+            SCALING_FORBIDDEN, ScaleError,
         },
     },
 };
 
-/// Scaling a protected dependent up, or a restored one to zero, more often than this ...
-pub(super) const TIMES: usize = 3;
-/// ... within this time is reported.
-const CONTENDED_WITHIN: Duration = Duration::from_secs(10 * 60);
 /// Why a dependent is not where it should be.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Problem {
@@ -41,37 +32,6 @@ impl Problem {
     /// Whether the seed does not serve the kind as it must.
     pub(super) fn is_about_the_kind(&self) -> bool {
         [KIND_UNKNOWN, NOT_SCALABLE].contains(&self.reason)
-    }
-
-    /// Whether another client keeps undoing the scaling.
-    pub fn is_contention(&self) -> bool {
-        self.reason == CONTENDED
-    }
-}
-
-impl Entry {
-    /// Forgets what other clients did long ago.
-    pub(super) fn forget_contention(&mut self, now: Instant) {
-        for times in [&mut self.contended, &mut self.zeroed] {
-            times.retain(|at| now.duration_since(*at) < CONTENDED_WITHIN);
-        }
-    }
-
-    /// Checks if others keep scaling it up.
-    pub(super) fn contention(&mut self, now: Instant) -> Option<Problem> {
-        self.forget_contention(now);
-        let times = self.contended.len();
-        (times > TIMES).then(|| Problem {
-            dependent: self.dependent.reference.clone(),
-            reason: CONTENDED,
-            message: format!(
-                "{} was scaled up by somebody else {times} times within {} minutes, and scaled to \
-                 zero again each time: find out by whom, or take it out of the operator's hands \
-                 with the annotation {IGNORE}=true",
-                self.dependent.reference,
-                CONTENDED_WITHIN.as_secs() / 60
-            ),
-        })
     }
 }
 

@@ -4,15 +4,15 @@ use super::Debts;
 use crate::prober::{flow::Task, plan::Aim};
 
 impl Debts {
-    /// The dependents to handle with this aim: none is scaled down that no policy asks for, and hopeless or
-    /// contended ones are restored last.
+    /// The dependents to handle with this aim: none is scaled down that no policy asks for, and hopeless ones
+    /// are restored last.
     pub(crate) fn tasks(&self, aim: Aim) -> Vec<Task> {
         let entries = self.entries.values();
         entries
             .filter(|entry| entry.asked || aim != Aim::Protect)
             .map(|entry| {
                 let mut dependent = entry.dependent.clone();
-                if entry.is_passed_by() || entry.is_contended() {
+                if entry.is_passed_by() {
                     dependent.up.level = u32::MAX;
                 }
                 let waiting = entry.waiting.filter(|(of, _)| *of == aim);
@@ -21,8 +21,6 @@ impl Debts {
                     memory: entry.memory,
                     waited: waiting.map(|(_, since)| since),
                     delayed: entry.delayed,
-                    contended: entry.is_contended(),
-                    disputed: entry.disputed,
                 }
             })
             .collect()

@@ -6,7 +6,7 @@ use super::*;
 use crate::prober::{
     fixtures::dependent,
     flow::Begun,
-    plan::{Family, Record},
+    plan::{Family, Observed, Record},
     scale_error::ScaleError,
 };
 

@@ -100,10 +100,7 @@ impl Steps {
     /// If that state forbids one.
     pub(super) fn decide(&self, found: Option<&Observed>) -> Result<Step, ScaleError> {
         let optional = self.task.dependent.optional;
-        match plan::step(self.purpose, optional, found, self.task.memory)? {
-            Step::ScaleUp { .. } if self.task.contended => Err(ScaleError::Contended),
-            step => Ok(step),
-        }
+        plan::step(self.purpose, optional, found, self.task.memory)
     }
 
     /// After a step carried out, or only decided [while it looks](Self::only_looks): what to report, and
@@ -118,9 +115,9 @@ impl Steps {
         match step {
             Step::Nothing(settled) => {
                 told.push(What::Settled(settled, found));
-                let ending = match settled {
+                let ending = match (self.purpose.aim, settled) {
                     // It is owed its replicas again, before those of later levels.
-                    Settled::ZeroedAgain => Ending::Stuck,
+                    (Aim::Restore, Settled::Down) => Ending::Stuck,
                     _ => Ending::Complete,
                 };
                 return (told, Next::Ended(ending));

@@ -1,5 +1,5 @@
 //! Whether the Cluster and its policy are as their watches show them: both are read past every cache before
-//! something is scaled to zero, and before a possibly intended zero is undone.
+//! something is scaled to zero, and before what was restored is restored again.
 //!
 //! A watch may lag. Both are read while an outage is being proven, so that the scale-down does not wait for
 //! them.
@@ -8,22 +8,20 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{ClusterMachine, Confirmation, Effect, evidence::restore_within, flows::Wanted};
+use super::{ClusterMachine, Confirmation, Effect, flows::Wanted};
 use crate::{
     cluster::Settings,
     prober::{
         finding::HeldBack,
         plan::Aim,
         proof::Proof,
-        treatment::Treatment,
         verdict::{Doubt, Verdict},
         watch::Conclusion,
     },
     util::mono_time::MonoTime,
 };
 
-/// How long a confirmation allows a restore, unless a healthy verdict counts for longer: a later verdict
-/// begins the restore.
+/// How long a confirmation allows what was restored to be restored again.
 const RESTORED_WITHIN: Duration = Duration::from_secs(30);
 
 /// The last confirmation asked for, and the last answer. A change of what they are about discards both.
@@ -69,50 +67,30 @@ impl Confirmed {
 
     /// Whether a scale-down may begin at that moment.
     pub(super) fn lets_take(&self, at: Instant) -> bool {
-        let suffices = |it: &Answer| it.confirmation == Confirmation::AsKnown && at <= it.until;
-        self.answer.as_ref().is_some_and(suffices)
+        let answer = self.answer.filter(|it| at <= it.until);
+        answer.is_some() && self.objection().is_none()
     }
 
-    /// Whether a possibly intended zero may be undone.
-    fn lets_restore(&self, settings: &Settings, now: Instant) -> bool {
-        let valid = RESTORED_WITHIN.max(restore_within(settings));
-        let suffices =
-            |it: &Answer| it.confirmation == Confirmation::AsKnown && now <= it.at + valid;
-        self.answer.as_ref().is_some_and(suffices)
+    /// Whether what was restored may be restored again at that moment.
+    pub(super) fn lets_give_back(&self, at: Instant) -> bool {
+        let answer = self.answer.filter(|it| at < it.at + RESTORED_WITHIN);
+        answer.is_some() && self.objection().is_none()
     }
 
-    /// Why the last answer forbids a scale-down.
+    /// Why by the last answer nothing is to be scaled.
     pub(super) fn objection(&self) -> Option<HeldBack> {
         let why = match self.answer?.confirmation {
             Confirmation::AsKnown => return None,
             Confirmation::Unknown => {
-                "nothing is scaled to zero, since the Cluster or its policy could not be read from the seed \
+                "nothing is scaled, since the Cluster or its policy could not be read from the seed \
                  within 5 seconds, and its watch is broken: look at the seed's API server"
             }
             Confirmation::Otherwise => {
-                "nothing is scaled to zero, since the Cluster or its policy has changed: as read from the seed \
+                "nothing is scaled, since the Cluster or its policy has changed: as read from the seed \
                  it is not what its watch shows, which is waited for"
             }
         };
         Some(HeldBack::Unconfirmed(why))
-    }
-
-    /// Why a possibly intended zero is not undone yet.
-    pub(super) fn dispute(&self) -> HeldBack {
-        HeldBack::By(match self.answer.map(|it| it.confirmation) {
-            None | Some(Confirmation::AsKnown) => {
-                "somebody scaled a dependent to zero just after it was restored, so the Cluster is read anew first"
-            }
-            Some(Confirmation::Unknown) => {
-                "somebody scaled a dependent to zero just after it was restored, and whether that was meant is \
-                 not known: the Cluster or its policy could not be read from the seed, and is tried again at each \
-                 probe: look at the seed's API server"
-            }
-            Some(Confirmation::Otherwise) => {
-                "somebody scaled a dependent to zero just after it was restored, and the Cluster or its policy has \
-                 changed: as read from the seed it is not what its watch shows, which is waited for"
-            }
-        })
     }
 }
 
@@ -158,26 +136,5 @@ impl ClusterMachine {
         {
             self.effects.extend(self.flows.confirmed.ask());
         }
-    }
-
-    /// Whether a restored dependent was scaled to zero again, possibly on purpose, and a read has yet to
-    /// confirm that the Cluster is probed. If so, asks for the read and notes why nothing is restored.
-    pub(super) fn may_be_meant(&mut self, now: Instant) -> bool {
-        // As the flow that this decides about will see it.
-        self.flows.debts.forget_contention(now);
-        if !self.flows.debts.is_disputed() {
-            return false;
-        }
-        // For a cluster that is not probed, a read tells nothing.
-        let Treatment::Probe(settings) = &self.treatment else {
-            return false;
-        };
-        if self.flows.confirmed.lets_restore(settings, now) {
-            return false;
-        }
-        let asks = self.flows.confirmed.ask();
-        self.effects.extend(asks);
-        self.told.held_back = Some(self.flows.confirmed.dispute());
-        true
     }
 }

@@ -37,10 +37,6 @@ const SUCCESS_THRESHOLD: HeldBack =
     HeldBack::By("the policy's successThreshold is not reached yet");
 const INITIAL_DELAY: HeldBack = HeldBack::By("the policy's initialDelay has not passed yet");
 const UNSELECTED: HeldBack = HeldBack::By("no policy selects the cluster any more");
-const LEFT: HeldBack = HeldBack::By(
-    "somebody scaled a dependent to zero just after it was restored, which may be meant: it is left alone, since \
-     nobody can tell",
-);
 const NOTHING_MORE: HeldBack = HeldBack::By("nothing more is scaled to zero");
 
 impl ClusterMachine {
@@ -130,16 +126,10 @@ impl ClusterMachine {
         if !self.may(aim, settings, now) {
             return;
         }
-        let (keep_marks, disputed) = match self.treatment {
-            // What gardenlet has put to zero meanwhile is its decision.
-            Treatment::LetGo(_, Some(_)) => (true, Aim::Look),
-            Treatment::Probe(_) => (true, aim),
-            _ => (false, aim),
-        };
+        let keep_marks = !matches!(self.treatment, Treatment::LetGo(_, None));
         let purpose = Purpose {
             aim,
             keep_marks,
-            disputed,
             awaits: None,
         };
         let wanted = Wanted::Verdict {
@@ -151,8 +141,6 @@ impl ClusterMachine {
         if self.flows.awaits_confirmation() {
             // Until the new answer comes.
             self.told.held_back = self.flows.confirmed.objection();
-        } else if disputed != aim && self.flows.debts.owes_disputed_alone() {
-            self.told.held_back = Some(LEFT);
         }
     }
 
@@ -186,10 +174,6 @@ impl ClusterMachine {
             });
             self.flows.debts.reset_delays();
             self.want(Wanted::Nothing, now);
-        } else if aim == Aim::Restore && self.may_be_meant(now) {
-            // Flows begun on other evidence end.
-            self.keep_looking(now);
-            self.flows.debts.reset_delays();
         } else {
             return true;
         }

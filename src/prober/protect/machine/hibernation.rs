@@ -40,11 +40,7 @@ impl ClusterMachine {
         let (wanted, held_back) = match answered {
             Some(true) => (
                 Wanted::Verdict {
-                    purpose: Purpose {
-                        // Once the mark is gone gardenlet decides, whether or not the zero is its own.
-                        disputed: Aim::Release,
-                        ..Purpose::of(Aim::Restore)
-                    },
+                    purpose: Purpose::of(Aim::Restore),
                     valid_until: now + restore_within(settings),
                     paced: false,
                 },

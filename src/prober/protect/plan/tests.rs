@@ -55,7 +55,6 @@ fn gone(found: Observed) -> Observed {
 const KEEPING: Purpose = Purpose {
     aim: Aim::Restore,
     keep_marks: true,
-    disputed: Aim::Restore,
     awaits: None,
 };
 
@@ -81,7 +80,7 @@ const KEEPING: Purpose = Purpose {
 #[case::down_for_reasons_of_its_own(gone(found(3)), FRESH, Ok(Step::Nothing(Settled::Up)))]
 #[case::scaled_by_somebody(marked(5, Some("4")), BACK, Ok(Step::Record { replicas: 5 }))]
 #[case::the_record_is_lost(marked(4, None), BACK, Ok(Step::Record { replicas: 4 }))]
-#[case::zeroed_again(marked(0, Some("4")), BACK, Ok(Step::Nothing(Settled::ZeroedAgain)))]
+#[case::at_zero_again(marked(0, Some("4")), BACK, Ok(Step::Nothing(Settled::Down)))]
 #[case::somebody_elses_zero(found(0), OWED, Ok(Step::Nothing(Settled::NotOurs)))]
 fn what_is_restored(
     #[case] found: Observed,

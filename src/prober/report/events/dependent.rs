@@ -139,7 +139,7 @@ mod tests {
             plan::{Family, Observed, Record},
             report::fixtures,
         },
-        status::events::{Kind, kinds::CONTENDED},
+        status::events::{Kind, kinds::SCALING_LATE},
     };
 
     fn news(what: What, problem: Option<Problem>, why: &str) -> DependentNews {
@@ -197,8 +197,8 @@ mod tests {
         "mark removed for policy shoots, replicas left at 1: it says ignore-scaling"
     )]
     #[case::trouble(
-        What::Late(Duration::from_secs(1)), Some(problem("Contended")), "", &CONTENDED,
-        "Deployment kcm: Contended"
+        What::Late(Duration::from_secs(1)), Some(problem("ScalingLate")), "", &SCALING_LATE,
+        "Deployment kcm: ScalingLate"
     )]
     fn each_is_told(
         #[case] what: What,

@@ -22,8 +22,6 @@ impl Flows {
             // An unreadable record comes with a mark: replicas are owed, and must return soon after the
             // record is corrected.
             (Aim::Restore, Ending::Refused) if self.is_record_unreadable() => None,
-            // It was left alone.
-            (Aim::Restore, Ending::Complete) if self.debts.owes_disputed_alone() => Some(SELDOM),
             // Others may fix what kept a healthy cluster's dependents from being read.
             (Aim::Restore, Ending::Complete | Ending::Stuck | Ending::Refused)
                 if !self.debts.owes() =>

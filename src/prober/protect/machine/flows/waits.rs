@@ -11,7 +11,7 @@ use crate::{
 
 impl Flows {
     /// Begins what a verdict asks for, unless a flow is under way. A scale-down waits for its confirmation,
-    /// unless all is already down, and only read.
+    /// unless all is already down, and only read. So does a restore of what was restored before.
     #[must_use]
     pub(in crate::prober::protect::machine) fn go_on(&mut self, now: Instant) -> Option<Effect> {
         let Wanted::Verdict {
@@ -38,8 +38,12 @@ impl Flows {
                 paced: false,
             };
         }
-        let takes = purpose.aim == Aim::Protect && !self.is_complete();
-        if takes && !self.confirmed.lets_take(now) {
+        let is_confirmed = match purpose.aim {
+            Aim::Protect => self.is_complete() || self.confirmed.lets_take(now),
+            Aim::Restore => !self.debts.owes_again() || self.confirmed.lets_give_back(now),
+            Aim::Release | Aim::Look => true,
+        };
+        if !is_confirmed {
             return self.confirmed.ask();
         }
         self.next = Wanted::Nothing;
