@@ -514,6 +514,47 @@ fn what_is_to_be_ignored_is_not_scaled() {
     });
 }
 
+/// Changes the spec of the policy.
+fn change_policy(world: &World, spec: &Value) {
+    world.edit("probepolicies", "", "shoots", |policy| {
+        json_patch::merge(&mut policy["spec"], spec);
+    });
+}
+
+/// What holds a policy back.
+fn holds() -> [Value; 2] {
+    [json!({"suspend": true}), json!({"mode": "DryRun"})]
+}
+
+/// Which dependents carry the mark.
+fn marked(world: &World) -> [bool; 3] {
+    REPLICAS.map(|(name, _)| {
+        let found = world.get("deployments", &namespace(0), name);
+        !found["metadata"]["annotations"][MARK].is_null()
+    })
+}
+
+#[test]
+fn what_people_scale_up_while_the_policy_holds_back_is_owed_nothing() {
+    for hold in holds() {
+        tell(2, async |world, _| {
+            world.shoot(0).cut(2);
+            comes_to(world, DOWN).await;
+            change_policy(world, &hold);
+            world.pass(MINUTE).await;
+            for (name, replicas) in REPLICAS {
+                world.edit("deployments", &namespace(0), name, |it| {
+                    it["spec"]["replicas"] = json!(replicas);
+                });
+            }
+            world.pass(2 * MINUTE).await;
+            assert_eq!((replicas(world), marked(world)), (UP, [true; 3]));
+            let health = world.get("clusterhealths", "", &namespace(0));
+            assert_eq!(health["status"]["protection"], "None", "{health}");
+        });
+    }
+}
+
 #[test]
 fn a_rehearsal_writes_to_no_dependent_whatever_becomes_of_the_policy() {
     tell(2, async |world, operator| {

@@ -225,11 +225,8 @@ impl Debts {
                     _ => left_behind(*settled, found.as_ref(), entry.memory, &entry.dependent),
                 };
                 entry.memory = settle(*settled, found.as_ref(), entry.memory);
-                // A zero of ours may still take effect; it is not another client's.
-                if entry.memory.keeps_mark && !kept_mark && !counts {
-                    entry.memory.owed = true;
-                    entry.memory.keeps_mark = false;
-                }
+                // Whoever has scaled it up has mended it.
+                entry.problem.take_if(|_| entry.memory.keeps_mark);
             }
             What::Late(timeout) => {
                 entry.problem = Some(Problem {

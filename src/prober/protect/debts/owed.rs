@@ -49,25 +49,30 @@ pub(super) fn settle(settled: Settled, found: Option<&Observed>, memory: Memory)
         Some(Record::Replicas(replicas)) => Some(*replicas),
         _ => memory.replicas,
     };
-    let is_up = found.is_some_and(|found| found.replicas > 0);
-    match settled {
-        Settled::Seen { marked: true } if memory.keeps_mark && is_up => memory,
-        Settled::Down | Settled::Seen { marked: true } => Memory {
-            owed: true,
-            keeps_mark: false,
-            replicas,
-        },
-        Settled::Up if found.is_some_and(|found| found.marked) => Memory {
+    let up_and_marked = found.filter(|found| found.marked && found.replicas > 0);
+    match (settled, up_and_marked) {
+        // It comes up.
+        (Settled::Seen { .. }, Some(found)) if memory.owed && !found.running => memory,
+        // Whoever has scaled it up: somebody else, if it was only read.
+        (Settled::Up | Settled::Seen { .. }, Some(_)) => Memory {
             owed: false,
             keeps_mark: true,
             replicas,
         },
+        (Settled::Down | Settled::Seen { marked: true }, _) => Memory {
+            owed: true,
+            keeps_mark: false,
+            replicas,
+        },
         // Gone, ignored or without a mark: it is owed nothing.
-        Settled::Seen { marked: false }
-        | Settled::Up
-        | Settled::NotOurs
-        | Settled::Missing
-        | Settled::Released
-        | Settled::Ignored { .. } => Memory::default(),
+        (
+            Settled::Seen { marked: false }
+            | Settled::Up
+            | Settled::NotOurs
+            | Settled::Missing
+            | Settled::Released
+            | Settled::Ignored { .. },
+            _,
+        ) => Memory::default(),
     }
 }
