@@ -555,6 +555,68 @@ fn what_people_scale_up_while_the_policy_holds_back_is_owed_nothing() {
     }
 }
 
+/// Tells a story of a cluster that was protected, and is restored just now.
+fn tell_restored(story: impl AsyncFnOnce(&World)) {
+    tell(2, async |world, _| {
+        world.shoot(0).cut(2);
+        comes_to(world, DOWN).await;
+        world.shoot(0).restore();
+        comes_to(world, UP).await;
+        assert_eq!(marked(world), [true; 3]);
+        story(world).await;
+    });
+}
+
+#[test]
+fn a_mark_falls_a_minute_after_the_restore_whatever_is_known_by_then() {
+    let troubles: [(&str, Trouble); 5] = [
+        ("an API server that is away", |world| {
+            world.shoot(0).die(Death::Refuses)
+        }),
+        ("a Gate that never passes", |world| {
+            let pods = json!({"matchLabels": {"app": "none"}});
+            let exec = json!({"podSelector": pods, "command": ["true"]});
+            let gate = json!({"name": "etcd", "role": "Gate", "exec": exec});
+            change_policy(world, &json!({"checks": [gate]}));
+        }),
+        ("a grace that cannot be read", |world| {
+            world.edit("clusters", "", &namespace(0), |cluster| {
+                let manager = json!({"nodeMonitorGracePeriod": "soon"});
+                cluster["spec"]["shoot"]["spec"]["kubernetes"] =
+                    json!({"kubeControllerManager": manager});
+            });
+        }),
+        ("a Shoot that cannot be read", |world| {
+            world.edit("clusters", "", &namespace(0), |cluster| {
+                cluster["spec"]["shoot"] = json!("?")
+            });
+        }),
+        ("a control plane that is put up anew", |world| {
+            world.edit("clusters", "", &namespace(0), |cluster| {
+                cluster["spec"]["shoot"]["status"]["lastOperation"]["type"] = json!("Create");
+                cluster["spec"]["shoot"]["status"]["lastOperation"]["state"] = json!("Processing");
+            });
+        }),
+    ];
+    for (what, trouble) in troubles {
+        tell_restored(async |world| {
+            trouble(world);
+            world.pass(MINUTE).await;
+            assert_eq!((replicas(world), marked(world)), (UP, [false; 3]), "{what}");
+        });
+    }
+    for hold in holds() {
+        tell_restored(async |world| {
+            change_policy(world, &hold);
+            world.pass(5 * MINUTE).await;
+            assert_eq!(marked(world), [true; 3], "{hold}");
+            change_policy(world, &json!({"suspend": false, "mode": "Enforce"}));
+            world.pass(Duration::from_secs(2)).await;
+            assert_eq!((replicas(world), marked(world)), (UP, [false; 3]), "{hold}");
+        });
+    }
+}
+
 #[test]
 fn a_rehearsal_writes_to_no_dependent_whatever_becomes_of_the_policy() {
     tell(2, async |world, operator| {

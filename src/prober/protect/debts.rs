@@ -30,6 +30,9 @@ use crate::{
 /// the seed answers again. An API server drops it within [`REQUEST_LIMIT`]; an etcd that hung, and answers
 /// again, has executed it long before.
 const DOUBT: Duration = Duration::from_secs(2 * REQUEST_LIMIT.as_secs());
+/// How long a restored dependent keeps its mark. gardenlet decides about replicas in one step of a
+/// reconciliation, and writes them in another without a precondition.
+pub(super) const MARKS_STAY: Duration = Duration::from_secs(60);
 
 /// The dependents of a cluster: those of its policy, and those that are owed something, or may be,
 /// although the policy does not name them any more.
@@ -123,6 +126,20 @@ impl Debts {
     /// Whether any restored dependent keeps its mark for now.
     pub fn keeps_marks(&self) -> bool {
         self.entries.values().any(|entry| entry.memory.keeps_mark)
+    }
+
+    /// When the first mark falls of those that are kept for now.
+    pub(super) fn unmarked_at(&self) -> Option<Instant> {
+        self.entries.values().filter_map(|it| it.unmarked_at).min()
+    }
+
+    /// Keeps marks until then: those that were due at that moment, or are of an earlier process.
+    pub(super) fn keep_marks(&mut self, due: Instant, until: Instant) {
+        for entry in self.entries.values_mut() {
+            if entry.memory.keeps_mark && entry.unmarked_at.is_none_or(|at| at <= due) {
+                entry.unmarked_at = Some(until);
+            }
+        }
     }
 
     /// Whether a dependent that a policy asks for is owed its replicas although it was restored: somebody
@@ -258,6 +275,8 @@ impl Debts {
         let Memory {
             owed, keeps_mark, ..
         } = entry.memory;
+        let marks_stay = entry.unmarked_at.unwrap_or(now + MARKS_STAY);
+        entry.unmarked_at = keeps_mark.then_some(marks_stay);
         match what {
             // From here on the zero is ours.
             What::Did(Step::ScaleDown { .. }, _) => entry.again = 0,

@@ -90,7 +90,7 @@ impl ClusterMachine {
         (dry_run, at_once): (bool, bool),
         now: Now,
     ) -> Self {
-        let mut flows = Flows::recall(known);
+        let mut flows = Flows::recall(known, now.mono);
         let protected_since = known.filter(|_| flows.debts.owes()).map(|known| {
             let since = known.protected_since.as_ref();
             since.map_or(now.into(), |since| Since::of(since.0, now))
@@ -177,7 +177,6 @@ impl ClusterMachine {
         }
         if !self.is_ending {
             self.treat(now.mono);
-            self.judge_marks(now.mono);
             if self.flows.awaits_turn() {
                 self.flows.turn.get_or_insert_with(turn);
             }

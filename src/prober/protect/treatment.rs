@@ -56,6 +56,16 @@ pub enum ClusterObject {
     Gone(PolicyHold),
 }
 
+impl ClusterObject {
+    /// What the policy holds back that is responsible, or was last.
+    pub(crate) fn hold(&self) -> PolicyHold {
+        match self {
+            Self::There(it) => it.responsible().map(|it| it.hold).unwrap_or_default(),
+            Self::Gone(hold) => *hold,
+        }
+    }
+}
+
 /// What is known of a cluster besides its objects.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known<'a> {

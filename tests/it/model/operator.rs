@@ -139,6 +139,11 @@ impl Operator {
         }
     }
 
+    /// Whether marks may fall, whatever is known of the cluster.
+    pub(crate) fn may_unmark(&self) -> bool {
+        matches!(self.seen.0, Policy::Enforce | Policy::Deleted)
+    }
+
     /// Learns of the policy and the Cluster.
     pub(crate) fn see(&mut self, seen: (Policy, Life)) {
         self.seen = seen;

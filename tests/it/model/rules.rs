@@ -81,11 +81,15 @@ pub(crate) fn sent(write: &Write, operator: &Operator, its_turn: bool) -> Checke
     let marks = patch["metadata"]["annotations"][MARK] == "";
     let takes = marks || replicas == Some(0);
     let restores = !takes && replicas.is_some();
+    let unmarks = !takes && !restores && operator.may_unmark();
     let run = operator.flow.as_ref().expect("a flow is under way");
     let saw = operator.saw;
     let rules = [
         (!operator.deposed, "one-leader"),
-        (operator.may_write(run.machine.aim()), "policy-in-force"),
+        (
+            unmarks || operator.may_write(run.machine.aim()),
+            "policy-in-force",
+        ),
         (!takes || saw == Some(Aim::Protect), "no-evidence"),
         (!restores || saw == Some(Aim::Restore), "no-evidence"),
         (!takes || operator.confirmed || run.again, "confirmed-first"),

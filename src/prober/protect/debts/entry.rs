@@ -21,6 +21,8 @@ pub(super) struct Entry {
     pub(super) looked_at: bool,
     /// How often it was found at zero under the mark that it kept after a restore.
     pub(super) again: u32,
+    /// When the mark falls that it keeps after a restore.
+    pub(super) unmarked_at: Option<Instant>,
     /// Since when it is waited for with this aim. Lost in a restart.
     pub(super) waiting: Option<(Aim, Instant)>,
     /// Start of the `initialDelay` of the restore under way. Lost in a restart.

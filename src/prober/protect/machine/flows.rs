@@ -3,7 +3,6 @@
 //! There is at most one. A newer verdict with the same aim extends it; any other wish withdraws it: it ends
 //! between two requests, and only then the next one begins.
 
-mod marks;
 mod pause;
 mod waits;
 mod wanted;
@@ -12,14 +11,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use self::marks::{MARKED_LOOK, Marks};
 pub(super) use self::wanted::Wanted;
 use super::{Effect, confirmation::Confirmed};
 use crate::{
     api::{ClusterHealthStatus, Protection},
     cluster::Dependent,
     prober::{
-        debts::Debts,
+        debts::{Debts, MARKS_STAY},
         flow::{Ending, FlowEvent, FlowInput, FlowPlan, Task, What},
         plan::{Aim, Purpose},
     },
@@ -30,6 +28,8 @@ pub(super) const SELDOM: Duration = Duration::from_secs(60);
 /// How long restored dependents are not read again, unless a write is in doubt. After that they are: etcd may
 /// have been rolled back to a state from an outage.
 const BELIEVED: Duration = Duration::from_secs(3600);
+/// Interval of reads of dependents that keep their marks, and of retries to remove a mark.
+const MARKED_LOOK: Duration = Duration::from_secs(15);
 /// Pause before an incomplete flow that no verdict asks for is retried; upper bound of the pause after the
 /// seed has refused a scale-down.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -42,8 +42,8 @@ struct UnderWay {
     aim: Aim,
     /// A verdict asked for it.
     by_verdict: bool,
-    /// It only removes marks.
-    removes_marks: bool,
+    /// It only removes marks, those that were due at that moment.
+    removes_marks: Option<Instant>,
     withdrawn: bool,
 }
 
@@ -59,7 +59,8 @@ pub(super) struct Flows {
     pub(super) expects_marks: bool,
     /// Until when the dependents, seen as a healthy cluster wants them, need no new read.
     restored: Option<Instant>,
-    marks: Marks,
+    /// Dependents may be written, so that marks fall in time.
+    pub(super) may_write: bool,
     /// When a flow with this aim may read again although nothing is known to be left or possible to do:
     /// each read costs requests to the seed, and there may be 1,000 clusters. With the ending of the last
     /// flow.
@@ -74,8 +75,9 @@ pub(super) struct Flows {
 
 impl Flows {
     /// Resumes from the ClusterHealth of an earlier run.
-    pub(super) fn recall(known: Option<&ClusterHealthStatus>) -> Self {
-        let debts = known.map(Debts::recall).unwrap_or_default();
+    pub(super) fn recall(known: Option<&ClusterHealthStatus>, now: Instant) -> Self {
+        let mut debts = known.map(Debts::recall).unwrap_or_default();
+        debts.keep_marks(now, now + MARKS_STAY);
         let owing = known.filter(|_| debts.owes());
         Self {
             is_found: owing.is_some_and(|known| known.dependents.iter().any(|it| !it.owed)),
@@ -144,8 +146,9 @@ impl Flows {
         if let Some(Aim::Protect | Aim::Release) = wanted.aim() {
             self.debts.reset_delays();
         }
-        self.marks.until = wanted.restores_until();
-        self.turn.take_if(|_| wanted.restores_until().is_none());
+        let restores =
+            matches!(wanted, Wanted::Verdict { purpose, .. } if purpose.aim == Aim::Restore);
+        self.turn.take_if(|_| !restores);
         if wanted.goes_on(self.next) {
             return None;
         }
@@ -183,22 +186,31 @@ impl Flows {
         }
     }
 
-    /// When what is wanted is due, or marks are to be removed, while no flow is under way.
+    /// When what is wanted is due, or a mark falls, while no flow is under way.
     pub(super) fn due(&self) -> Option<Instant> {
         let wanted = match self.awaits_turn() {
             true => self.turn,
             false => self.next.due(),
         };
-        let due = wanted.into_iter().chain(self.marks.due()).min();
+        let due = wanted.into_iter().chain(self.unmarks_at()).min();
         due.filter(|_| self.under_way.is_none())
+    }
+
+    /// When a mark falls, whatever is known of the shoot by then.
+    fn unmarks_at(&self) -> Option<Instant> {
+        use Wanted::Complete;
+        // What is wanted removes all marks.
+        let removes = matches!(self.next, Complete(Aim::Restore | Aim::Release, _));
+        let at = self.debts.unmarked_at();
+        at.filter(|_| self.may_write && !removes)
     }
 
     /// Begins what is due, if anything is.
     #[must_use]
     pub(super) fn wake(&mut self, now: Instant) -> Option<Effect> {
         self.due().filter(|due| *due <= now)?;
-        if let Some(effect) = self.wake_marks(now) {
-            return Some(effect);
+        if self.unmarks_at().is_some_and(|due| due <= now) {
+            return Some(self.unmark(now));
         }
         self.next.due().filter(|due| *due <= now)?;
         let aim = self.next.aim().unwrap_or(Aim::Look);
@@ -260,11 +272,24 @@ impl Flows {
         let flow = UnderWay {
             aim,
             by_verdict,
-            removes_marks: false,
+            removes_marks: None,
             withdrawn: false,
         };
         let tasks = self.debts.tasks(aim);
         self.begin(flow, purpose, tasks, valid_until)
+    }
+
+    /// Begins a flow that removes the marks that are due. It scales nothing: none waits for another.
+    fn unmark(&mut self, now: Instant) -> Effect {
+        self.debts.begin(now);
+        let flow = UnderWay {
+            aim: Aim::Restore,
+            by_verdict: true,
+            removes_marks: Some(now),
+            withdrawn: false,
+        };
+        let tasks = self.debts.unmarked_tasks(now);
+        self.begin(flow, Purpose::of(flow.aim), tasks, now + TRY)
     }
 
     /// Begins this flow over these dependents. The machine adds what it knows.
@@ -281,7 +306,7 @@ impl Flows {
             tasks,
             valid_until,
             patience: None,
-            urgent: !flow.removes_marks && self.is_urgent(flow.aim),
+            urgent: flow.removes_marks.is_none() && self.is_urgent(flow.aim),
             why: String::new(),
             nodes_back: true,
         }))
@@ -304,8 +329,11 @@ impl Flows {
     }
 
     fn conclude(&mut self, flow: UnderWay, ending: Ending, now: Instant) {
-        let (owes, aim, removes) = (self.debts.owes(), flow.aim, flow.removes_marks);
-        self.conclude_marks(flow, ending, now);
+        let (owes, aim) = (self.debts.owes(), flow.aim);
+        let removes = flow.removes_marks.is_some();
+        if let Some(due) = flow.removes_marks {
+            self.debts.keep_marks(due, now + MARKED_LOOK);
+        }
         match (aim, ending) {
             (Aim::Restore, _) if owes && removes && self.protection != Protection::None => {}
             (Aim::Protect, Ending::Complete) if owes => {

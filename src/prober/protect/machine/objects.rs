@@ -6,8 +6,7 @@ use tokio::time::Instant;
 
 use super::{ClusterMachine, flows::Wanted};
 use crate::{
-    api::Mode,
-    cluster::Settings,
+    cluster::{PolicyHold, Settings},
     prober::{
         finding::{Finding, HeldBack},
         plan::Aim,
@@ -61,6 +60,7 @@ impl ClusterMachine {
             looked_at: self.flows.debts.is_looked_at(),
             dry_run: self.dry_run,
         };
+        self.flows.may_write = !self.dry_run && self.presence.hold() == PolicyHold::default();
         let treatment = Treatment::new(&self.presence, known);
         if treatment == self.treatment {
             return;
@@ -124,16 +124,6 @@ impl ClusterMachine {
             }
             Treatment::Done => {}
         }
-    }
-
-    /// If no policy selects the cluster, marks of restored dependents are unneeded.
-    pub(super) fn judge_marks(&mut self, now: Instant) {
-        let is_let_go = match &self.treatment {
-            Treatment::LetGo(settings, None) => settings.mode == Mode::Enforce,
-            _ => false,
-        };
-        let unneeded = is_let_go && self.initial_delay.is_over(now);
-        self.flows.set_marks_unneeded(unneeded, now);
     }
 
     /// It is probed by these settings from now on.

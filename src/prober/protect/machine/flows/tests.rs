@@ -16,7 +16,7 @@ use crate::prober::{fixtures::dependent, plan::Step};
 )]
 fn what_keeps_the_clock_of_a_delay(#[case] wanted: fn(Instant) -> Wanted, #[case] kept: bool) {
     let (it, now) = (dependent("d", 0, 0), Instant::now());
-    let mut flows = Flows::recall(None);
+    let mut flows = Flows::recall(None, now);
     let _ = flows.adopt(std::slice::from_ref(&it), now);
     for what in [What::Did(Step::ScaleDown { from: 3 }, None), What::Delayed] {
         flows.debts.note(&it, &what, now);
@@ -28,7 +28,8 @@ fn what_keeps_the_clock_of_a_delay(#[case] wanted: fn(Instant) -> Wanted, #[case
 
 #[test]
 fn another_aim_waits_until_the_flow_under_way_has_ended() {
-    let (mut flows, now) = (Flows::recall(None), Instant::now());
+    let now = Instant::now();
+    let mut flows = Flows::recall(None, now);
     let want = |flows: &mut Flows, aim| {
         let purpose = Purpose::of(aim);
         let wanted = Wanted::Verdict {

@@ -33,18 +33,6 @@ impl Wanted {
         }
     }
 
-    /// Until when it may be restored, if a verdict allows that.
-    pub(super) fn restores_until(self) -> Option<Instant> {
-        match self {
-            Self::Verdict {
-                purpose,
-                valid_until,
-                ..
-            } if purpose.aim == Aim::Restore => Some(valid_until),
-            _ => None,
-        }
-    }
-
     /// When it is due by itself.
     pub(super) fn due(self) -> Option<Instant> {
         match self {
