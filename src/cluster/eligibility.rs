@@ -14,10 +14,10 @@
 //! 9. it has no workers;
 //! 10. it has not been created, or restored on this seed, once.
 //!
-//! What leaves least to do for a cluster that is still protected comes first: in 1, 4 and 5 the
-//! control plane belongs to gardenlet alone, in 7 to 9 its dependents may have to be restored. In 3 and
-//! 6 it is not known whether gardenlet decides about them: 3 comes before 4, and 6 before 7, so that no
-//! mark is removed from what is at zero.
+//! What leaves least to do for a cluster that is still protected comes first: in 1, 4, 5, 7 and 8 the
+//! control plane belongs to gardenlet alone, in 9 its dependents are to be restored. In 3 and 6 it is not
+//! known whether gardenlet decides about them, nor in 7 before gardenlet has taken up the hibernation: 3 comes
+//! before 4, and 6 before 7, so that no mark is removed from what is at zero.
 
 use crate::gardener::{Cluster, LastOperation};
 
@@ -39,8 +39,6 @@ pub enum Then {
     Release,
     /// Restores it, since there is nothing left to protect.
     Restore,
-    /// Restores it while the API server answers, and releases it otherwise.
-    Hibernate,
     /// Judges it by its leases all the same, and scales nothing more down: gardenlet may decide about it, or not.
     LetGo,
     /// Leaves it as it is, since nothing is known of the cluster.
@@ -98,9 +96,10 @@ pub fn skip(cluster: &Cluster) -> Option<Skip> {
         );
         new("UnknownOperation", Then::LetGo, &message)
     } else if shoot.hibernation_enabled {
-        let (then, state) = match shoot.hibernated {
-            true => (Then::Release, "is hibernated"),
-            false => (Then::Hibernate, "is being hibernated"),
+        let (then, state) = match (shoot.hibernated, shoot.taken_up) {
+            (true, _) => (Then::Release, "is hibernated"),
+            (_, true) => (Then::Release, "is being hibernated"),
+            _ => (Then::LetGo, "goes on until gardenlet takes that up"),
         };
         let message = format!("spec.shoot.spec.hibernation.enabled is true: the cluster {state}");
         new("Hibernated", then, &message)
@@ -375,7 +374,8 @@ mod tests {
         "lastOperation is Later Failed, of a type that this version does not know",
         Then::LetGo
     )]
-    #[case(json!({"spec": {"hibernation": {"enabled": true}}}), "is being hibernated", Then::Hibernate)]
+    #[case(json!({"spec": {"hibernation": {"enabled": true}}}), "is being hibernated", Then::Release)]
+    #[case(json!({"metadata": {"generation": 2}, "spec": {"hibernation": {"enabled": true}}}), "goes on until gardenlet", Then::LetGo)]
     #[case(json!({"spec": {"hibernation": {"enabled": true}}, "status": {"hibernated": true}}), "is hibernated", Then::Release)]
     #[case(json!({"status": {"hibernated": true}}), "status.hibernated is true", Then::Release)]
     #[case(json!({}), "provider.workers is empty", Then::Restore)]

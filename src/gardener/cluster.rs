@@ -46,6 +46,9 @@ pub struct Shoot {
     pub node_monitor_grace_period: Option<String>,
     /// `status.lastOperation`; `None` until Gardener has taken up the Shoot.
     pub last_operation: Option<LastOperation>,
+    /// Whether gardenlet has taken up the spec as it is: `status.observedGeneration` is `metadata.generation`, or
+    /// neither is there.
+    pub taken_up: bool,
 }
 
 /// A worker pool of a Shoot.
@@ -227,6 +230,7 @@ mod wire {
     #[serde(rename_all = "camelCase")]
     pub(super) struct Metadata {
         pub(super) deletion_timestamp: Option<Time>,
+        pub(super) generation: Option<i64>,
     }
 
     #[derive(Default, Deserialize)]
@@ -277,6 +281,7 @@ mod wire {
     pub(super) struct Status {
         pub(super) hibernated: Option<bool>,
         pub(super) last_operation: Option<LastOperation>,
+        pub(super) observed_generation: Option<i64>,
     }
 
     #[derive(Deserialize)]
@@ -291,29 +296,23 @@ impl From<wire::Shoot> for Shoot {
         let spec = shoot.spec.unwrap_or_default();
         let status = shoot.status.unwrap_or_default();
         let metadata = shoot.metadata.unwrap_or_default();
+        let hibernation = spec.hibernation.and_then(|it| it.enabled);
+        let workers = spec.provider.and_then(|it| it.workers).unwrap_or_default();
         let last_operation = status.last_operation.map(|it| LastOperation {
             kind: it.r#type.unwrap_or_default(),
             state: it.state.unwrap_or_default(),
         });
         Self {
             deleting: metadata.deletion_timestamp.is_some(),
-            hibernation_enabled: spec
-                .hibernation
-                .and_then(|it| it.enabled)
-                .unwrap_or_default(),
+            hibernation_enabled: hibernation.unwrap_or_default(),
             hibernated: status.hibernated.unwrap_or_default(),
-            workers: spec
-                .provider
-                .and_then(|it| it.workers)
-                .unwrap_or_default()
-                .into_iter()
-                .map(Worker::from)
-                .collect(),
+            workers: workers.into_iter().map(Worker::from).collect(),
             node_monitor_grace_period: spec
                 .kubernetes
                 .and_then(|it| it.kube_controller_manager)
                 .and_then(|it| it.node_monitor_grace_period),
             last_operation,
+            taken_up: status.observed_generation == metadata.generation,
         }
     }
 }

@@ -258,11 +258,10 @@ impl ClusterLoop {
                 let provable = conclusion.provable.map(instant);
                 self.protector.learn_verdict(&conclusion, provable, gate);
             }
-            Some(Err((error, answered))) => {
+            Some(Err(error)) => {
                 let leases = Leases::Unread {
                     reason: error.reason,
                     message: &error.message,
-                    answered,
                 };
                 self.protector.learn(Input::Leases(leases, gate));
             }

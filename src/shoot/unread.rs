@@ -70,11 +70,6 @@ impl Unread {
             _ => None,
         }
     }
-
-    /// Whether the server did not answer, or not as one that is up does.
-    pub fn is_silence(&self) -> bool {
-        matches!(self.said, Said::Late | Said::Broken | Said::Failed)
-    }
 }
 
 /// What is read from an API server.

@@ -73,11 +73,24 @@ fn delete_machines(world: &World, nodes: usize) {
     }
 }
 
+/// Changes the spec of the policy.
+fn change_policy(world: &World, spec: &Value) {
+    world.edit("probepolicies", "", "shoots", |policy| {
+        json_patch::merge(&mut policy["spec"], spec);
+    });
+}
+
+/// Changes the Shoot in the Cluster.
+fn change_shoot(world: &World, shoot: &Value) {
+    world.edit("clusters", "", &namespace(0), |cluster| {
+        json_patch::merge(&mut cluster["spec"]["shoot"], shoot);
+    });
+}
+
 /// Has another worker pool take the place of the one that all nodes are of.
 fn replace_pool(world: &World) {
-    world.edit("clusters", "", &namespace(0), |cluster| {
-        cluster["spec"]["shoot"]["spec"]["provider"]["workers"] = json!([{"name": "other"}]);
-    });
+    let workers = json!([{"name": "other"}]);
+    change_shoot(world, &json!({"spec": {"provider": {"workers": workers}}}));
 }
 
 /// What may look like an outage.
@@ -131,9 +144,7 @@ fn what_only_looks_like_an_outage_is_none() {
             kubelets.step_server(600 * SECOND, micros());
         }),
         ("a policy that is suspended", 2, |world| {
-            world.edit("probepolicies", "", "shoots", |policy| {
-                policy["spec"]["suspend"] = json!(true)
-            });
+            change_policy(world, &json!({"suspend": true}));
             world.shoot(0).cut(2);
         }),
         ("a policy in DryRun", 2, |world| {
@@ -514,24 +525,79 @@ fn what_is_to_be_ignored_is_not_scaled() {
     });
 }
 
-/// Changes the spec of the policy.
-fn change_policy(world: &World, spec: &Value) {
-    world.edit("probepolicies", "", "shoots", |policy| {
-        json_patch::merge(&mut policy["spec"], spec);
-    });
-}
-
 /// What holds a policy back.
 fn holds() -> [Value; 2] {
     [json!({"suspend": true}), json!({"mode": "DryRun"})]
 }
 
+fn annotation(world: &World, name: &str, key: &str) -> Value {
+    let found = world.get("deployments", &namespace(0), name);
+    found["metadata"]["annotations"][key].clone()
+}
+
 /// Which dependents carry the mark.
 fn marked(world: &World) -> [bool; 3] {
-    REPLICAS.map(|(name, _)| {
-        let found = world.get("deployments", &namespace(0), name);
-        !found["metadata"]["annotations"][MARK].is_null()
-    })
+    REPLICAS.map(|(name, _)| !annotation(world, name, MARK).is_null())
+}
+
+/// Somebody scales a dependent.
+fn scale(world: &World, name: &str, replicas: i64) {
+    world.edit("deployments", &namespace(0), name, |it| {
+        it["spec"]["replicas"] = json!(replicas);
+    });
+}
+
+#[test]
+fn gardenlet_decides_about_a_hibernation_once_it_has_taken_it_up() {
+    let status = |observed| json!({"observedGeneration": observed});
+    let shoots = [
+        (
+            "taken up",
+            json!({"metadata": {"generation": 2}, "status": status(2)}),
+            true,
+        ),
+        (
+            "of a Cluster made by hand",
+            json!({"metadata": null, "status": null}),
+            true,
+        ),
+        (
+            "of a Shoot that is ignored",
+            json!({"metadata": {"generation": 2}}),
+            false,
+        ),
+        ("of a Shoot without status", json!({"status": null}), false),
+    ];
+    for (what, mut shoot, is_gardenlets) in shoots {
+        shoot["spec"] = json!({"hibernation": {"enabled": true}});
+        tell(2, async |world, _| {
+            world.shoot(0).cut(2);
+            comes_to(world, DOWN).await;
+            change_shoot(world, &shoot);
+            if is_gardenlets {
+                // As gardenlet does, whatever the mark says.
+                scale(world, REPLICAS[0].0, 1);
+            }
+            world.pass(MINUTE).await;
+            let records = REPLICAS.map(|(name, _)| annotation(world, name, RECORD));
+            if is_gardenlets {
+                assert_eq!(
+                    (replicas(world), marked(world)),
+                    ([1, 0, 0], [false; 3]),
+                    "{what}"
+                );
+                assert_eq!(records, [json!(null), json!("3"), json!("1")], "{what}");
+            } else {
+                assert_eq!(
+                    (replicas(world), marked(world)),
+                    (DOWN, [true; 3]),
+                    "{what}"
+                );
+                world.shoot(0).restore();
+                comes_to(world, UP).await;
+            }
+        });
+    }
 }
 
 #[test]
@@ -543,9 +609,7 @@ fn what_people_scale_up_while_the_policy_holds_back_is_owed_nothing() {
             change_policy(world, &hold);
             world.pass(MINUTE).await;
             for (name, replicas) in REPLICAS {
-                world.edit("deployments", &namespace(0), name, |it| {
-                    it["spec"]["replicas"] = json!(replicas);
-                });
+                scale(world, name, replicas);
             }
             world.pass(2 * MINUTE).await;
             assert_eq!((replicas(world), marked(world)), (UP, [true; 3]));
@@ -574,34 +638,29 @@ fn a_mark_falls_a_minute_after_the_restore_whatever_is_known_by_then() {
             world.shoot(0).die(Death::Refuses)
         }),
         ("a Gate that never passes", |world| {
-            let pods = json!({"matchLabels": {"app": "none"}});
-            let exec = json!({"podSelector": pods, "command": ["true"]});
+            let exec =
+                json!({"podSelector": {"matchLabels": {"app": "none"}}, "command": ["true"]});
             let gate = json!({"name": "etcd", "role": "Gate", "exec": exec});
             change_policy(world, &json!({"checks": [gate]}));
         }),
         ("a grace that cannot be read", |world| {
-            world.edit("clusters", "", &namespace(0), |cluster| {
-                let manager = json!({"nodeMonitorGracePeriod": "soon"});
-                cluster["spec"]["shoot"]["spec"]["kubernetes"] =
-                    json!({"kubeControllerManager": manager});
-            });
+            let manager = json!({"nodeMonitorGracePeriod": "soon"});
+            let kubernetes = json!({"kubeControllerManager": manager});
+            change_shoot(world, &json!({"spec": {"kubernetes": kubernetes}}));
         }),
         ("a Shoot that cannot be read", |world| {
-            world.edit("clusters", "", &namespace(0), |cluster| {
-                cluster["spec"]["shoot"] = json!("?")
-            });
+            change_shoot(world, &json!("?"))
         }),
-        ("a control plane that is put up anew", |world| {
-            world.edit("clusters", "", &namespace(0), |cluster| {
-                cluster["spec"]["shoot"]["status"]["lastOperation"]["type"] = json!("Create");
-                cluster["spec"]["shoot"]["status"]["lastOperation"]["state"] = json!("Processing");
-            });
+        ("no policy any more, and an outage", |world| {
+            let key = Key::new("probepolicies", "", "shoots");
+            world.seed.store(|store, now| store.remove(&key, now));
+            world.shoot(0).cut(2);
         }),
     ];
     for (what, trouble) in troubles {
         tell_restored(async |world| {
             trouble(world);
-            world.pass(MINUTE).await;
+            world.pass(MINUTE + LEASE / 20).await;
             assert_eq!((replicas(world), marked(world)), (UP, [false; 3]), "{what}");
         });
     }

@@ -71,6 +71,7 @@ fn reads_every_field_of_a_full_shoot() {
                 kind: "Reconcile".into(),
                 state: "Processing".into(),
             }),
+            taken_up: true,
         })
     );
 }
@@ -97,6 +98,7 @@ fn what_is_absent_is_not_an_error(#[case] shoot: Value) {
             workers: vec![],
             node_monitor_grace_period: None,
             last_operation: None,
+            taken_up: true,
         })
     );
 }

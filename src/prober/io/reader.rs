@@ -92,9 +92,8 @@ impl ReadSettings {
 pub(crate) struct Read {
     /// The settings by which it was read.
     pub(crate) settings: Arc<Settings>,
-    /// `None`: there is news of the state alone. Without evidence, also whether the API server answered, or `None` if
-    /// it could not be asked.
-    pub(crate) leases: Option<Result<Conclusion, (Unread, Option<bool>)>>,
+    /// `None`: there is news of the state alone.
+    pub(crate) leases: Option<Result<Conclusion, Unread>>,
     /// The state of the cluster.
     pub(crate) view: View,
     /// The statuses of its providers of metrics.

@@ -6,7 +6,6 @@
 mod confirmation;
 mod evidence;
 mod flows;
-mod hibernation;
 mod input;
 mod max_protection;
 mod objects;
@@ -75,8 +74,6 @@ struct Evidence {
     /// Since when the leases have been fresh, and each check has passed, as far as is known: doubt does not
     /// end it.
     fresh_since: Option<Instant>,
-    /// Unanswered reads in a row of an API server that is being hibernated, and since when.
-    unanswered: Option<(u32, Instant)>,
     /// Some node that counts is not ready yet.
     nodes_missing: bool,
 }

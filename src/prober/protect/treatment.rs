@@ -4,13 +4,12 @@
 //!
 //! - no policy selects it any more: it is probed by the settings of the one that did last, and restored
 //!   when it is healthy; nothing more is scaled down;
-//! - its last operation is of a type that is not known, or `LiveMigrate`, or it is self-hosted: the same,
-//!   and its marks are never removed from what is at zero;
+//! - its last operation is of a type that is not known, or `LiveMigrate`, it is self-hosted, or gardenlet has
+//!   not taken up yet that it is to be hibernated: the same, and its marks are never removed from what is at
+//!   zero;
 //! - its workers are removed: restored, there is nothing left to protect;
-//! - it is being hibernated: restored while its API server answers, otherwise its marks are removed, as
-//!   gardenlet then scales the control plane itself;
-//! - it is hibernated, wakes up, is deleted or migrates: its marks are removed and the replicas left
-//!   as they are, since gardenlet decides about them; so they are when the Cluster is gone;
+//! - it is hibernated, or gardenlet is at it, it wakes up, is deleted or migrates: its marks are removed and the
+//!   replicas left as they are, since gardenlet decides about them; so they are when the Cluster is gone;
 //! - the policy is suspended, has no mode, or is in DryRun, or the process runs with `--dry-run`: marks
 //!   stay, and so they do while nothing is known (the policy, its Shoot or its own settings cannot be
 //!   read, it is being created or restored).
@@ -32,8 +31,6 @@ pub enum Treatment {
     /// Probe it by the settings of the policy that applies, or did last; restore it when healthy, and scale
     /// nothing down: for this reason, or since no policy selects it any more.
     LetGo(Arc<Settings>, Option<Finding>),
-    /// Being hibernated: restore it if its API server answers, otherwise remove the marks.
-    Hibernate(Arc<Settings>, Finding),
     /// Carry out this aim without a verdict until complete.
     Complete(Aim, Finding),
     /// Something is owed, and for this reason it stays so.
@@ -119,10 +116,7 @@ impl Treatment {
             }
             (Decision::Skipped(skip), Some(selected)) => {
                 let settings = selected.settings.as_ref().ok();
-                let hold = known.hold(selected.hold);
-                // Former settings can tell whether the API server answers, but not judge the leases.
-                let last = known.last.filter(|_| skip.then == Then::Hibernate);
-                Self::skipped(skip, hold, settings.or(last), known)
+                Self::skipped(skip, known.hold(selected.hold), settings, known)
             }
             (_, Some(selected)) if selected.hold.suspended => stopped_by(selected),
             (Decision::Invalid(error), Some(selected)) if selected.hold.undecodable => {
@@ -145,9 +139,7 @@ impl Treatment {
     /// The settings by which it is probed, if it is.
     pub fn settings(&self) -> Option<&Arc<Settings>> {
         match self {
-            Self::Probe(settings) | Self::LetGo(settings, _) | Self::Hibernate(settings, _) => {
-                Some(settings)
-            }
+            Self::Probe(settings) | Self::LetGo(settings, _) => Some(settings),
             Self::Complete(..) | Self::Hold(..) | Self::Idle(_) | Self::Gone | Self::Done => None,
         }
     }
@@ -230,9 +222,8 @@ impl Treatment {
             (Then::Release, _) => Self::Complete(Aim::Release, finding),
             (Then::LetGo, _) if !known.engaged => Self::Complete(Aim::Look, finding),
             (Then::Stay, _) => Self::at_rest(finding, NO_STATE, known),
-            (Then::Hibernate, Some(settings)) => Self::Hibernate(settings.clone(), finding),
             (Then::LetGo, Some(settings)) => Self::LetGo(settings.clone(), Some(finding)),
-            (Then::Hibernate | Then::LetGo, None) => Self::at_rest(finding, NO_SETTINGS, known),
+            (Then::LetGo, None) => Self::at_rest(finding, NO_SETTINGS, known),
         }
     }
 

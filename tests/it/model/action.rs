@@ -38,9 +38,9 @@ pub(crate) enum Life {
     Probed,
     /// Its workers are removed.
     NoWorkers,
-    /// It is being hibernated.
+    /// It is to be hibernated, which gardenlet has not taken up yet.
     FallingAsleep,
-    /// It is being deleted. One that is hibernated, wakes up or migrates is the same to the operator.
+    /// It is being deleted. One that is hibernated, or being so, wakes up or migrates is the same to the operator.
     Deleting,
     Gone,
 }

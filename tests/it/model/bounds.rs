@@ -112,7 +112,7 @@ impl Bounds {
             Gone => return ClusterObject::Gone(hold),
             Probed => None,
             NoWorkers => Some(Then::Restore),
-            FallingAsleep => Some(Then::Hibernate),
+            FallingAsleep => Some(Then::LetGo),
             Deleting => Some(Then::Release),
         };
         let skip = then.map(|then| Skip {

@@ -16,18 +16,14 @@ impl World {
         }
         self.comes_to_rest(state, Enforce, (Probed, Healthy))?;
         let learns = matches!(&state.operator, Some(it) if !it.deposed && !it.ending);
-        let shoots: &[Shoot] = match state.life {
-            // Whoever starts then does not learn of it.
-            Gone if !learns && !state.let_go => &[],
-            FallingAsleep => &[Unreadable, Healthy],
-            _ => &[Healthy],
-        };
-        for shoot in shoots {
-            let like = (state.life, *shoot);
-            self.comes_to_rest(state, Enforce, like)?;
-            if state.policy == Deleted {
-                self.comes_to_rest(state, Deleted, like)?;
-            }
+        // Whoever starts then does not learn of it.
+        if state.life == Gone && !learns && !state.let_go {
+            return Ok(());
+        }
+        let like = (state.life, Healthy);
+        self.comes_to_rest(state, Enforce, like)?;
+        if state.policy == Deleted {
+            self.comes_to_rest(state, Deleted, like)?;
         }
         Ok(())
     }

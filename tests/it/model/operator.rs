@@ -132,7 +132,6 @@ impl Operator {
             (Treatment::Probe(_) | Treatment::LetGo(..), _) if !self.probing.1 => false,
             (Treatment::Probe(settings), _) => settings.mode == Mode::Enforce,
             (Treatment::LetGo(settings, _), Aim::Restore) => settings.mode == Mode::Enforce,
-            (Treatment::Hibernate(..), Aim::Restore | Aim::Release) => true,
             (Treatment::Complete(settled, _), aim) => *settled == aim,
             (Treatment::Gone, aim) => aim == Aim::Release,
             _ => false,
@@ -159,7 +158,6 @@ impl Operator {
     /// Reads the leases, and acts on what they say.
     pub(crate) fn probe(&mut self, shoot: Shoot, mut now: Instant) {
         let flaw = self.bounds.flaw;
-        let hibernating = matches!(self.machine.treatment(), Treatment::Hibernate(..));
         let owes = self.machine.debts().owes();
         let asks = match shoot.leases() {
             None if flaw == Flaw::TakesDoubtForOutage => Some(Aim::Protect),
@@ -172,17 +170,10 @@ impl Operator {
         let unread = Leases::Unread {
             reason: "Unreachable",
             message: "",
-            answered: Some(false),
         };
         let leases = conclusion.as_ref().map_or(unread, Leases::Judged);
         if flaw == Flaw::BelievesForEver {
             now = moment(false);
-        }
-        if hibernating && now != self.now() && self.saw != Some(Aim::Release) {
-            // It has been asked more than once by then.
-            for _ in 0..2 {
-                self.learn(Input::Leases(leases, shoot.gate()));
-            }
         }
         // The delay runs from when it was first probed; after that it does not come again.
         let (since, is_over) = &mut self.probing;
@@ -194,13 +185,6 @@ impl Operator {
         self.leases = shoot.leases();
         self.gate = shoot.gate();
         self.judge();
-        if hibernating {
-            self.saw = match shoot {
-                Shoot::Unreadable if self.machine.held_back().is_some() => None,
-                Shoot::Unreadable => Some(Aim::Release),
-                _ => Some(Aim::Restore),
-            };
-        }
     }
 
     /// Learns what the policy and the Cluster are; `None` if they could not be read.

@@ -126,8 +126,7 @@ pub(crate) fn is_reached(aim: Aim, object: Option<&Object>, owed: bool) -> bool 
 pub(crate) fn at_rest(state: &State) -> Checked {
     let life = state.life;
     // Who decides about the replicas of what is let go is somebody else.
-    let wakes = life == FallingAsleep && state.shoot == Healthy;
-    let restored = wakes || matches!(life, Probed | NoWorkers);
+    let restored = matches!(life, Probed | NoWorkers | FallingAsleep);
     let name = match life {
         Probed => "all-restored",
         _ => "let-go",

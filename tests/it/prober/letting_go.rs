@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use crate::support::{
-    Call, Failure, INTERVAL, LONG, RUNNING, Read, Runs, World, assert_back, assert_kept,
-    assert_released, assert_restored, change_policy, change_shoot, condition, deleting, protected,
-    put_workload, run, scale_by_hand, truncate,
+    Call, INTERVAL, LONG, RUNNING, Runs, World, assert_back, assert_kept, assert_released,
+    assert_restored, change_policy, change_shoot, condition, deleting, protected, put_workload,
+    run, scale_by_hand, truncate,
 };
 use serde_json::{Value, json};
 
 type Change = fn(&mut Value);
 
 /// What makes gardenlet decide about the replicas.
-const RELEASED: [(&str, Change); 6] = [
+const RELEASED: [(&str, Change); 7] = [
     ("Deleting", deleting),
     ("Deleting", |shoot| {
         shoot["status"]["lastOperation"] = json!({"type": "Delete", "state": "Processing"});
@@ -32,17 +32,15 @@ const RELEASED: [(&str, Change); 6] = [
         shoot["spec"]["provider"]["workers"] = json!([]);
         deleting(shoot);
     }),
-];
-
-/// What leaves its dependents with something to do.
-const RESTORED: [(&str, Change); 2] = [
-    ("NoWorkers", |shoot| {
-        shoot["spec"]["provider"]["workers"] = json!([])
-    }),
     ("Hibernated", |shoot| {
         shoot["spec"]["hibernation"] = json!({"enabled": true})
     }),
 ];
+
+/// What leaves its dependents with something to do.
+fn loses_workers(shoot: &mut Value) {
+    shoot["spec"]["provider"]["workers"] = json!([]);
+}
 
 /// What tells nothing, or passes.
 const KEPT: [(&str, Change); 3] = [
@@ -57,7 +55,7 @@ const KEPT: [(&str, Change); 3] = [
 
 /// What leaves open who decides about the replicas: nothing more is taken, and no mark is removed from what is
 /// at zero.
-const LET_GO: [(&str, Change); 3] = [
+const LET_GO: [(&str, Change); 4] = [
     ("LiveMigrating", |shoot| {
         shoot["status"]["lastOperation"] = json!({"type": "LiveMigrate", "state": "Processing"});
     }),
@@ -67,6 +65,10 @@ const LET_GO: [(&str, Change); 3] = [
     ("SelfHosted", |shoot| {
         shoot["spec"]["provider"]["workers"] =
             json!([{"name": "w"}, {"name": "c", "controlPlane": {}}]);
+    }),
+    ("Hibernated", |shoot| {
+        shoot["metadata"]["generation"] = json!(2);
+        shoot["spec"]["hibernation"] = json!({"enabled": true});
     }),
 ];
 
@@ -113,23 +115,18 @@ fn gardenlet_decides_about_a_cluster_that_sleeps_or_goes() {
     }
 }
 
-#[test]
-fn a_cluster_that_loses_its_workers_or_goes_to_sleep_is_restored() {
-    let _runs = Runs::begin();
-    for (reason, change) in RESTORED {
-        run(async move {
-            let world = protected().await;
-            world.seed.forget_calls();
-            change_shoot(&world, change);
-            let status = world.protection("a", "None").await;
-            assert_eq!(status["skipped"], reason);
-            assert_restored(&world);
-            assert_eq!(status["lastAction"]["action"], "Restored");
-            let order: Vec<String> = world.seed.writes().into_iter().map(|it| it.name).collect();
-            // Nothing is waited for with the marks, where nobody scales it down for us any more.
-            assert_eq!(order, ["ca", "ca", "mcm", "mcm", "kcm", "kcm"]);
-        });
-    }
+#[tokio::test]
+async fn a_cluster_that_loses_its_workers_is_restored() {
+    let world = protected().await;
+    world.seed.forget_calls();
+    change_shoot(&world, loses_workers);
+    let status = world.protection("a", "None").await;
+    assert_eq!(status["skipped"], "NoWorkers");
+    assert_restored(&world);
+    assert_eq!(status["lastAction"]["action"], "Restored");
+    let order: Vec<String> = world.seed.writes().into_iter().map(|it| it.name).collect();
+    // Nothing is waited for with the marks, where nobody scales it down for us any more.
+    assert_eq!(order, ["ca", "ca", "mcm", "mcm", "kcm", "kcm"]);
 }
 
 #[test]
@@ -194,6 +191,7 @@ fn a_cluster_is_let_go_when_it_is_healthy() {
             assert!(!world.seed.calls().iter().any(touched));
             // What it is like is known again, and it is protected.
             change_shoot(&world, |shoot| {
+                shoot["spec"]["hibernation"] = json!(null);
                 shoot["spec"]["provider"]["workers"] = json!([{"name": "w"}]);
                 shoot["status"]["lastOperation"] =
                     json!({"type": "Reconcile", "state": "Processing"});
@@ -202,26 +200,6 @@ fn a_cluster_is_let_go_when_it_is_healthy() {
             assert_kept(&world);
         });
     }
-}
-
-/// One that does not answer any more has been scaled down already.
-#[tokio::test]
-async fn a_cluster_that_went_to_sleep_without_a_word_is_left_to_gardenlet() {
-    let world = protected().await;
-    world.shoot("a").fail(Read::Cached, Failure::Status(503));
-    world
-        .shoot("a")
-        .fail(Read::Consistent, Failure::Status(503));
-    change_shoot(&world, |shoot| {
-        shoot["spec"]["hibernation"] = json!({"enabled": true});
-    });
-    let skipped = |status: &Value| status["skipped"] == "Hibernated";
-    world.health_where("a", "it is skipped", skipped).await;
-    assert_kept(&world);
-    let status = world.protection("a", "None").await;
-    assert_released(&world);
-    let message = status["lastAction"]["message"].as_str().unwrap();
-    assert!(message.contains("does not answer any more"), "{message}");
 }
 
 #[tokio::test]
@@ -243,10 +221,9 @@ async fn the_marks_of_a_cluster_that_is_gone_are_removed() {
 #[test]
 fn a_mark_is_found_without_a_record_on_what_is_not_probed() {
     let _runs = Runs::begin();
-    let (_, workers) = RESTORED[0];
     let (_, asleep) = RELEASED[3];
     for lose in NO_RECORD {
-        for (change, restored) in [(workers, true), (asleep, false)] {
+        for (change, restored) in [(loses_workers as Change, true), (asleep, false)] {
             run(async move {
                 let mut world = protected().await;
                 world.stop().await;

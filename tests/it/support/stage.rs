@@ -270,7 +270,6 @@ pub fn doubt(protector: &mut Protector) {
     let leases = Leases::Unread {
         reason: "Unreachable",
         message: "",
-        answered: Some(false),
     };
     protector.learn(Input::Leases(leases, None));
 }

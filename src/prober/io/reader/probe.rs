@@ -58,13 +58,6 @@ impl Task {
             Ok(conclusion) if !matches!(conclusion.verdict, Verdict::Undetermined(_)) => JUDGED,
             _ => UNDETERMINED,
         });
-        let read = read.map_err(|error| {
-            let answered = match reached {
-                Ok(()) => Some(true),
-                Err(_) => error.is_silence().then_some(false),
-            };
-            (error, answered)
-        });
         self.report(Some(read)).await;
     }
 
@@ -146,10 +139,7 @@ impl Task {
     }
 
     /// Reports what was read, if anybody hears it.
-    pub(super) async fn report(
-        &mut self,
-        leases: Option<Result<Conclusion, (Unread, Option<bool>)>>,
-    ) {
+    pub(super) async fn report(&mut self, leases: Option<Result<Conclusion, Unread>>) {
         if self.orders.context.looks.is_none() {
             return;
         }

@@ -55,15 +55,10 @@ impl ClusterMachine {
         let restored = self.told.restored;
         let is_flapping = restored.is_some_and(|at| at.elapsed(now) < AN_HOUR);
         let now = now.mono;
-        if let Treatment::Hibernate(..) = self.treatment {
-            return self.read_of_a_hibernating(leases, &settings, now);
-        }
         self.told.held_back = None;
         let conclusion = match leases {
             Leases::Judged(conclusion) => conclusion,
-            Leases::Unread {
-                reason, message, ..
-            } => {
+            Leases::Unread { reason, message } => {
                 let message = message.to_owned();
                 self.evidence.verdict = None;
                 self.told.finding = Finding::Unread { reason, message };
@@ -244,6 +239,6 @@ fn standing_verdict(conclusion: &Conclusion, is_protected: bool) -> Verdict {
 }
 
 /// A restore needs another healthy verdict within this.
-pub(super) fn restore_within(settings: &Settings) -> Duration {
+fn restore_within(settings: &Settings) -> Duration {
     2 * settings.rules.interval + settings.rules.timeout
 }

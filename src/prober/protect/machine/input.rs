@@ -42,8 +42,6 @@ pub enum Leases<'a> {
         reason: &'static str,
         /// Why: names the object and the remedy.
         message: &'a str,
-        /// Whether the API server answered, if with nothing usable; `None` if it could not be asked.
-        answered: Option<bool>,
     },
 }
 

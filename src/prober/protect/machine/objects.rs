@@ -73,10 +73,7 @@ impl ClusterMachine {
         }
         let before = std::mem::replace(&mut self.treatment, treatment.clone());
         let was_probed = before.settings().is_some();
-        if let Treatment::LetGo(..)
-        | Treatment::Hibernate(..)
-        | Treatment::Complete(..)
-        | Treatment::Gone = treatment
+        if let Treatment::LetGo(..) | Treatment::Complete(..) | Treatment::Gone = treatment
             && changed
         {
             // No policy asks for dependents any more: only those owed, or perhaps owed, are handled.
@@ -90,11 +87,6 @@ impl ClusterMachine {
                 self.probe(settings, was_probed, now);
             }
             Treatment::LetGo(settings, _) => self.probe(settings, was_probed, now),
-            Treatment::Hibernate(settings, finding) => {
-                self.evidence.unanswered = None;
-                self.probe(settings, was_probed, now);
-                self.told.finding = finding.clone();
-            }
             Treatment::Complete(aim, finding) => {
                 self.rest(finding);
                 self.want(Wanted::Complete(*aim, now), now);

@@ -9,13 +9,6 @@ impl ClusterMachine {
         match (&self.treatment, aim) {
             (Treatment::Complete(_, finding), _) => message(finding),
             (_, Aim::Look) => String::new(),
-            (Treatment::Hibernate(..), Aim::Release) => {
-                "the cluster is being hibernated, and its API server does not answer any more"
-                    .to_owned()
-            }
-            (Treatment::Hibernate(..), _) => {
-                "the cluster is being hibernated, and its API server answers".to_owned()
-            }
             (Treatment::Gone, _) => "the Cluster is gone".to_owned(),
             _ => match &self.told.finding {
                 Finding::Judged(..) if self.cut.is_at_hand && aim == Aim::Restore => {

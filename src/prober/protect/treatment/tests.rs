@@ -114,7 +114,6 @@ fn brief(treatment: &Treatment) -> String {
         Treatment::LetGo(settings, Some(found)) => {
             format!("let go {}, {}", by(settings), finding(found))
         }
-        Treatment::Hibernate(settings, _) => format!("hibernate {}", by(settings)),
         Treatment::Complete(aim, found) => format!("{aim:?}, {}", finding(found)),
         Treatment::Hold(found, why) => format!("hold, {}: {why}", finding(found)),
         Treatment::Idle(found) => format!("idle, {}", finding(found)),
@@ -164,7 +163,6 @@ fn skip(reason: &'static str, then: Then) -> Skip {
 /// What is owed to it is settled by its state, unless its policy holds that back.
 #[rstest]
 #[case::deleting(skip("Deleting", Then::Release), "Release, Deleting")]
-#[case::going_to_sleep(skip("Hibernated", Then::Hibernate), "hibernate by shoots in Enforce")]
 #[case::no_workers(skip("NoWorkers", Then::Restore), "Restore, NoWorkers")]
 #[case::self_hosted(
     skip("SelfHosted", Then::LetGo),
@@ -217,8 +215,7 @@ fn a_cluster_that_is_skipped(
     };
     let mistaken = of(policy(FREE, of_the_cluster()), known);
     match skip.then {
-        Then::Hibernate if is_selected => assert_eq!(mistaken, "hibernate by old in Enforce"),
-        Then::Hibernate | Then::LetGo => {
+        Then::LetGo => {
             let why = "there is nothing valid by which it could be judged";
             assert_eq!(mistaken, held(why));
         }
