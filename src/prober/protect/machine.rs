@@ -36,7 +36,8 @@ use crate::{
     prober::{
         debts::Debts,
         finding::{Finding, HeldBack},
-        flow::{Ending, FINISH, FlowEvent, FlowInput},
+        flow::{Ending, FINISH, FlowEvent, FlowInput, What},
+        plan::Step,
         treatment::{ClusterObject, Treatment},
         verdict::{Returning, Verdict},
     },
@@ -94,7 +95,6 @@ impl ClusterMachine {
         });
         let last_action = known.and_then(|known| known.last_action.as_ref());
         let restored = last_action.filter(|last| last.action == Action::Restored);
-        let protection = flows.protection();
         if let ClusterObject::There(assignment) = &presence
             && let Some(Ok(settings)) = assignment.responsible().map(|it| &it.settings)
             && (known.is_none() || assignment.selected.is_none())
@@ -120,7 +120,6 @@ impl ClusterMachine {
             told: Told {
                 protected_since,
                 restored: restored.map(|last| Since::of(last.time.0, now)),
-                protection,
                 silent_since: known.and_then(|known| Some(known.silent_since.as_ref()?.0)),
                 ..Told::default()
             },
@@ -155,7 +154,7 @@ impl ClusterMachine {
             Input::Confirmed(confirmation) => self.confirmed(confirmation, now.mono),
             Input::Leases(leases, gate) => self.read(leases, gate, now),
             Input::Gate(gate) => self.checked(gate, now.mono),
-            Input::Flow(event) => self.note(event, now.mono),
+            Input::Flow(event) => self.note(event, now),
             Input::FlowEnded(ending) => self.flow_ended(ending, now),
             Input::FlowLost => {
                 self.flows.debts.distrust();
@@ -273,8 +272,11 @@ impl ClusterMachine {
         self.follow(next);
     }
 
-    fn note(&mut self, event: &FlowEvent, now: Instant) {
-        self.flows.note(event, now);
+    fn note(&mut self, event: &FlowEvent, now: Now) {
+        self.flows.note(event, now.mono);
+        if let What::Did(Step::ScaleUp { .. }, _) = event.what {
+            self.told.restored = Some(now.into());
+        }
         // The debts may forget it before the effect is handled.
         let (dependent, debts) = (&event.dependent.reference, &self.flows.debts);
         self.effects.push(Effect::Tell {

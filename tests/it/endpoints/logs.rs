@@ -81,8 +81,7 @@ fn each_transition_is_one_line_with_its_evidence() {
         world.reason("a", "Healthy").await;
         world.reason("b", "Healthy").await;
         world.clock.pass(Duration::from_secs(1)).await;
-        let lines = log.take();
-        assert_eq!(with_reason(&lines, "Healthy").len(), 1, "{lines:?}");
+        assert_eq!(with_reason(&log.take(), "Healthy").len(), 1);
         world.clock.pass(2 * LONG).await;
         assert_eq!(log.take(), [] as [Value; 0], "healthy probes say nothing");
 
@@ -122,8 +121,7 @@ fn each_transition_is_one_line_with_its_evidence() {
 
         world.shoot("a").renew();
         world.protection("a", "None").await;
-        let lines = log.take();
-        assert_eq!(with_reason(&lines, "Healthy").len(), 1, "{lines:?}");
+        assert_eq!(with_reason(&log.take(), "Healthy").len(), 1);
 
         // What fails again and again is told once.
         for read in [Read::Cached, Read::Consistent] {
@@ -136,7 +134,9 @@ fn each_transition_is_one_line_with_its_evidence() {
             });
         world.seed.end_watches("clusters");
         world.clock.pass(2 * LONG).await;
-        let lines = log.take();
+        let mut lines = log.take();
+        // Marks fall.
+        lines.retain(|line| line["message"] != "wrote");
         assert_eq!(with_reason(&lines, "ServerError").len(), 1, "{lines:?}");
         assert_eq!(
             lines.len(),

@@ -1,7 +1,5 @@
 //! What is reported about a cluster.
 
-use std::mem;
-
 use k8s_openapi::jiff::Timestamp;
 
 use super::ClusterMachine;
@@ -23,10 +21,8 @@ pub(super) struct Told {
     pub(super) probed: Option<Timestamp>,
     /// Since when the dependents are scaled down, or not all back.
     pub(super) protected_since: Option<Since>,
-    /// When it was last restored, in full or in part.
+    /// When something was last given back.
     pub(super) restored: Option<Since>,
-    /// The protection as of the last input.
-    pub(super) protection: Protection,
     /// Start of the outage that the leases show, or showed; a new reader of the leases begins with it.
     pub(super) silent_since: Option<Timestamp>,
     /// The nodes that are waited for, as of the last verdict that allows a restore.
@@ -34,17 +30,12 @@ pub(super) struct Told {
 }
 
 impl ClusterMachine {
-    /// Records when a protection begins, and when it is over or interrupted.
+    /// Records when a protection begins, and when it is over.
     pub(super) fn note_protection(&mut self, now: Now) {
-        let protection = self.flows.protection();
-        let before = mem::replace(&mut self.told.protection, protection);
         let is_down = self.flows.is_down();
         // Only a restore that is to begin uses it.
         self.evidence.fresh_since.take_if(|_| !is_down);
-        if before == Protection::Restoring && protection != before {
-            self.told.restored = Some(now.into());
-        }
-        self.told.protected_since = match protection {
+        self.told.protected_since = match self.flows.protection() {
             Protection::None => None,
             _ => self.told.protected_since.or(Some(now.into())),
         };
