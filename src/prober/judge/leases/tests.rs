@@ -261,3 +261,24 @@ fn a_lease_without_renew_time_has_no_age() {
 fn what_is_known_of_a_lease_takes_little_room() {
     assert!(size_of::<Beat>() <= 112, "{}", size_of::<Beat>());
 }
+
+/// By the moments of reads that show no Node, in seconds.
+#[rstest]
+#[case::one(&[0.0], false)]
+#[case::twice_the_same(&[0.0, 0.0], false)]
+#[case::too_close(&[0.0, 14.0], false)]
+#[case::a_proof_apart(&[0.0, 15.0], true)]
+fn two_reads_show_that_no_node_is_meant_to_be_alive(#[case] reads: &[f64], #[case] expected: bool) {
+    let mut leases = Leases::default();
+    for read in reads {
+        leases.learn(&Facts {
+            began: at(*read),
+            nodes: &[],
+            machines: None,
+            pools: &BTreeMap::new(),
+        });
+    }
+    assert_eq!(leases.are_abandoned(), expected);
+    leases.doubt_nodes();
+    assert!(!leases.are_abandoned());
+}
