@@ -24,7 +24,7 @@ pub mod judge;
 mod log;
 pub mod protect;
 pub mod protector;
-mod recall;
+pub(crate) mod recall;
 pub mod report;
 pub mod standby;
 

@@ -82,8 +82,8 @@ async fn marked(seed: &Seed, policies: &[DynamicObject]) -> BTreeSet<Arc<str>> {
     namespaces.collect()
 }
 
-/// A ClusterHealth, as far as it can be read.
-fn health(object: DynamicObject) -> ClusterHealth {
+/// A ClusterHealth, as far as it can be read. Without a reason its status says nothing.
+pub(crate) fn health(object: DynamicObject) -> ClusterHealth {
     let status = object.data.get("status").and_then(salvage::readable);
     let name = object.name_any();
     let status = status.map(|(mut status, unread): (ClusterHealthStatus, _)| {

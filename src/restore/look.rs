@@ -10,13 +10,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Part, Restorer, State, failure};
 use crate::{
-    api::{ClusterHealth, FINALIZER, ProbePolicy},
+    api::{ClusterHealth, ClusterHealthStatus, FINALIZER, ProbePolicy},
     cluster::{Dependent, Policy, Then, skip},
     gardener::Cluster,
     prober::{
         LEASE,
         debts::recalled,
         plan::{Aim, Memory},
+        recall,
     },
     runtime::leader::MAX_HOLDER,
     util::text::clean,
@@ -37,8 +38,11 @@ impl Restorer {
         let rules = policies.filter_map(|policy| Policy::new(&policy.0.ok()?).rules);
         let dependents = rules.flat_map(|rules| rules.template.dependents().to_vec());
         let dependents: Vec<Dependent> = dependents.collect();
-        let healths = self.list::<ClusterHealth>(cluster).await?.into_iter();
-        let healths = healths.map(|health| (health.name_any(), health.0.ok()));
+        let healths = self.seed.objects::<ClusterHealth>();
+        let healths = self.seed.call(healths.list(&of_name(cluster))).await;
+        let healths = healths.map_err(|error| failure("list clusterhealths", &error))?;
+        let healths = healths.items.into_iter();
+        let healths = healths.map(|health| (health.name_any(), recall::health(health).status));
         let mut healths: Vec<_> = healths.collect();
         if let Some(name) = cluster.filter(|_| healths.is_empty()) {
             if self.cluster(name).await?.is_none() {
@@ -46,7 +50,17 @@ impl Restorer {
                     "there is neither a ClusterHealth nor a Cluster {name}"
                 ));
             }
-            healths.push((name.to_owned(), None));
+            healths.push((name.to_owned(), Some(ClusterHealthStatus::default())));
+        }
+        let is_lost = |it: &ClusterHealthStatus| it.reason.is_none() && it.dependents.is_empty();
+        let lost = healths
+            .iter()
+            .find(|(_, status)| status.as_ref().is_some_and(is_lost));
+        if let Some((name, _)) = lost.filter(|_| dependents.is_empty()) {
+            return Err(format!(
+                "nothing says which dependents {name} has: there is no policy, and no ClusterHealth that can be \
+                 read; apply a policy that names them, with suspend: true"
+            ));
         }
         let healths = healths.into_iter();
         let parts = healths.flat_map(|(name, health)| parts(&name, health, &dependents));
@@ -86,12 +100,7 @@ impl Restorer {
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
     {
         let api: Api<DeserializeGuard<K>> = Api::all(self.seed.client().clone());
-        let field_selector = name.map(|name| format!("metadata.name={name}"));
-        let params = ListParams {
-            field_selector,
-            ..ListParams::default()
-        };
-        let listed = self.seed.call(api.list(&params)).await;
+        let listed = self.seed.call(api.list(&of_name(name))).await;
         let listed =
             listed.map_err(|error| failure(&format!("list {}", K::plural(&())), &error))?;
         Ok(listed.items)
@@ -142,10 +151,22 @@ impl Restorer {
     }
 }
 
-/// Dependents of a cluster: those of its record, and of all policies, since a mark shows what is owed. A record
-/// that cannot be read counts as none, as for the operator.
-fn parts(cluster: &str, health: Option<ClusterHealth>, of_policies: &[Dependent]) -> Vec<Part> {
-    let status = health.and_then(|health| health.status).unwrap_or_default();
+/// All objects, or the one of this name.
+fn of_name(name: Option<&str>) -> ListParams {
+    ListParams {
+        field_selector: name.map(|name| format!("metadata.name={name}")),
+        ..ListParams::default()
+    }
+}
+
+/// Dependents of a cluster: those of its record, as far as that can be read, and of all policies, since a mark shows
+/// what is owed.
+fn parts(
+    cluster: &str,
+    status: Option<ClusterHealthStatus>,
+    of_policies: &[Dependent],
+) -> Vec<Part> {
+    let status = status.unwrap_or_default();
     let of_policies = of_policies.iter().cloned();
     let known = of_policies.map(|dependent| (dependent, Memory::default()));
     let known = known.chain(status.dependents.iter().map(recalled));

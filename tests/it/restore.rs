@@ -283,10 +283,19 @@ async fn a_cluster_without_a_record_is_looked_at_by_all_policies() {
     restore(&restorer(&seed), Some("a")).await;
     assert_back(&seed, "a");
 
-    // One that cannot be read counts as none.
+    // It is read as far as it can be. Where it says nothing, the policy does.
     put_down(&seed, "a");
     seed.change("clusterhealths", "", "a", |it| {
         it["status"]["dependents"] = json!("?")
+    });
+    restore(&restorer(&seed), None).await;
+    assert_back(&seed, "a");
+    seed.delete("probepolicies", "", "p");
+    let lost = restorer(&seed).look(None).await.unwrap_err();
+    assert!(lost.contains("which dependents a has"), "{lost}");
+    put_down(&seed, "a");
+    seed.change("clusterhealths", "", "a", |it| {
+        it["status"]["state"] = json!("ASLEEP")
     });
     restore(&restorer(&seed), None).await;
     assert_back(&seed, "a");
