@@ -29,7 +29,9 @@ impl Cut {
         let at = at.filter(|at| *at <= now.wall);
         Self {
             at: at.map(|at| Since::of(at, now)),
-            is_at_hand: at >= protected.map(|since| since.stamp),
+            is_at_hand: at
+                .zip(protected)
+                .is_some_and(|(at, since)| at >= since.stamp),
         }
     }
 }

@@ -60,12 +60,14 @@ impl ClusterMachine {
             looked_at: self.flows.debts.is_looked_at(),
             dry_run: self.dry_run,
         };
-        self.flows.may_write = !self.dry_run && self.presence.hold() == PolicyHold::default();
+        let may_write = !self.dry_run && self.presence.hold() == PolicyHold::default();
+        // Also what removes marks ends then.
+        let stops = std::mem::replace(&mut self.flows.may_write, may_write) && !may_write;
         let treatment = Treatment::new(&self.presence, known);
         if treatment == self.treatment {
             return;
         }
-        let changed = !treatment.is_like(&self.treatment);
+        let changed = stops || !treatment.is_like(&self.treatment);
         if changed {
             self.want(Wanted::Nothing, now);
             self.told.held_back = None;
