@@ -14,7 +14,7 @@
 //! 9. it has no workers;
 //! 10. it has not been created, or restored on this seed, once.
 //!
-//! What leaves least to do for a cluster that is still protected comes first: in 1, 4, 5, 7 and 8 the
+//! The reason that leaves least to do for a cluster that is still protected comes first: in 1, 4, 5, 7 and 8 the
 //! control plane belongs to gardenlet alone, in 9 its dependents are to be restored. In 3 and 6 it is not
 //! known whether gardenlet decides about them, nor in 7 before gardenlet has taken up the hibernation: 3 comes
 //! before 4, and 6 before 7, so that no mark is removed from what is at zero.

@@ -19,6 +19,7 @@ use crate::{
     gardener::Cluster,
     prober::{
         self,
+        io::named,
         plan::Observed,
         scale::{ScaleError, Scaler},
     },
@@ -71,9 +72,8 @@ pub async fn ask(seed: &Seed, name: &str, namespace: &str) -> Result<Answers, As
     // Everything else would fail in the same way, only more slowly.
     let now = clock(seed).await.map_err(could_not)?;
     let client = || seed.client().clone();
-    let all = ListParams::default();
     // The prober, in whose pod this is asked too, may only list them.
-    let this = ListParams::default().fields(&format!("metadata.name={name}"));
+    let (all, this) = (ListParams::default(), named(name));
     let clusters: Api<Cluster> = Api::all(client());
     let healths: Api<DeserializeGuard<ClusterHealth>> = Api::all(client());
     let policies: Api<DeserializeGuard<ProbePolicy>> = Api::all(client());

@@ -46,8 +46,8 @@ pub struct Shoot {
     pub node_monitor_grace_period: Option<String>,
     /// `status.lastOperation`; `None` until Gardener has taken up the Shoot.
     pub last_operation: Option<LastOperation>,
-    /// Whether gardenlet has taken up the spec as it is: `status.observedGeneration` is `metadata.generation`, or
-    /// neither is there.
+    /// Gardenlet has taken up the spec as it is: `status.observedGeneration` is `metadata.generation`, or neither is
+    /// there.
     pub taken_up: bool,
 }
 
@@ -199,7 +199,7 @@ fn read(shoot: &str) -> Result<Shoot, Unreadable> {
             path => format!(".{path}"),
         };
         let why = error.inner().to_string();
-        // The line and column of a text that nobody sees.
+        // Without the line and column: they are of a text that nobody sees.
         let why = why.split(" at line ").next().unwrap_or_default();
         Unreadable::new(&format!("spec.shoot{path}: {why}"))
     })

@@ -6,12 +6,12 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use futures::{StreamExt as _, future::join_all};
 use kube::{
     Api, Resource, ResourceExt as _,
-    api::{DynamicObject, ListParams},
+    api::DynamicObject,
     runtime::watcher::{Event, watcher},
 };
 use tokio::time::sleep;
 
-use super::{plan::MARK, report::Left, scale::workload};
+use super::{io::named, plan::MARK, report::Left, scale::workload};
 use crate::{
     api::{ClusterHealth, ClusterHealthSpec, ClusterHealthStatus, DependentRef, ProbePolicy},
     runtime::{
@@ -65,8 +65,7 @@ async fn marked(seed: &Seed, policies: &[DynamicObject]) -> BTreeSet<Arc<str>> {
         let resource = workload(reference)?;
         Some(async move {
             let api: Api<DynamicObject> = Api::all_with(seed.client().clone(), &resource);
-            let named = ListParams::default().fields(&format!("metadata.name={}", reference.name));
-            match seed.call(api.list_metadata(&named)).await {
+            match seed.call(api.list_metadata(&named(&reference.name))).await {
                 Ok(found) => found.items,
                 Err(error) => {
                     let found = "what is owed is found when each cluster's is read";
@@ -132,10 +131,8 @@ pub(super) fn record(status: Option<ClusterHealthStatus>) -> Option<ClusterHealt
 /// Reads the record of this name, however long it takes.
 pub(super) async fn read(seed: &Seed, name: &str) -> Option<ClusterHealthStatus> {
     let api = seed.objects::<ClusterHealth>();
-    // A list needs no right that the watch does not need.
-    let this = ListParams::default().fields(&format!("metadata.name={name}"));
     loop {
-        match seed.call(api.list(&this)).await {
+        match seed.call(api.list(&named(name))).await {
             Ok(found) => {
                 let found = found.items.into_iter().next()?;
                 return record(health(found).status);

@@ -1,10 +1,9 @@
 //! Reads where replicas may be owed, and whether an operator is alive.
 
-use std::{collections::BTreeMap, fmt::Debug, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Resource, ResourceExt as _, api::ListParams, core::DeserializeGuard};
-use serde::de::DeserializeOwned;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -16,6 +15,7 @@ use crate::{
     prober::{
         LEASE,
         debts::recalled,
+        io::named,
         plan::{Aim, Memory},
         recall,
     },
@@ -34,12 +34,13 @@ impl Restorer {
     ///
     /// If the seed does not say where to look.
     pub async fn look(&self, cluster: Option<&str>) -> Result<Vec<Part>, String> {
-        let policies = self.list::<ProbePolicy>(None).await?.into_iter();
+        let policies = self.policies().await?.into_iter();
         let rules = policies.filter_map(|policy| Policy::new(&policy.0.ok()?).rules);
         let dependents = rules.flat_map(|rules| rules.template.dependents().to_vec());
         let dependents: Vec<Dependent> = dependents.collect();
         let healths = self.seed.objects::<ClusterHealth>();
-        let healths = self.seed.call(healths.list(&of_name(cluster))).await;
+        let which = cluster.map(named).unwrap_or_default();
+        let healths = self.seed.call(healths.list(&which)).await;
         let healths = healths.map_err(|error| failure("list clusterhealths", &error))?;
         let healths = healths.items.into_iter();
         let healths = healths.map(|health| (health.name_any(), recall::health(health).status));
@@ -94,15 +95,10 @@ impl Restorer {
         found.map_err(|error| failure(&format!("get the Cluster {name}"), &error))
     }
 
-    /// All objects of a kind, or the one of this name.
-    async fn list<K>(&self, name: Option<&str>) -> Result<Vec<DeserializeGuard<K>>, String>
-    where
-        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
-    {
-        let api: Api<DeserializeGuard<K>> = Api::all(self.seed.client().clone());
-        let listed = self.seed.call(api.list(&of_name(name))).await;
-        let listed =
-            listed.map_err(|error| failure(&format!("list {}", K::plural(&())), &error))?;
+    async fn policies(&self) -> Result<Vec<DeserializeGuard<ProbePolicy>>, String> {
+        let api: Api<DeserializeGuard<ProbePolicy>> = Api::all(self.seed.client().clone());
+        let listed = self.seed.call(api.list(&ListParams::default())).await;
+        let listed = listed.map_err(|error| failure("list probepolicies", &error))?;
         Ok(listed.items)
     }
 
@@ -133,7 +129,7 @@ impl Restorer {
     ///
     /// If the policies cannot be listed.
     pub async fn finalizers(&self) -> Result<Vec<String>, String> {
-        let policies = self.list::<ProbePolicy>(None).await?;
+        let policies = self.policies().await?;
         let deleted = policies.iter().map(Resource::meta);
         let deleted = deleted.filter(|metadata| metadata.deletion_timestamp.is_some());
         let commands = deleted.filter_map(|metadata| {
@@ -148,14 +144,6 @@ impl Restorer {
             ))
         });
         Ok(commands.collect())
-    }
-}
-
-/// All objects, or the one of this name.
-fn of_name(name: Option<&str>) -> ListParams {
-    ListParams {
-        field_selector: name.map(|name| format!("metadata.name={name}")),
-        ..ListParams::default()
     }
 }
 

@@ -41,7 +41,7 @@ impl Index {
         comes_to(&read) == comes_to(entry)
     }
 
-    /// Whether the policy with this metadata is known, and says the same. Its status makes no difference.
+    /// Tells whether the policy with this metadata is known, and says the same. Its status makes no difference.
     pub fn is_policy_as_known(&self, metadata: &ObjectMeta) -> bool {
         let known = self.policies.get(&name(metadata));
         known.is_some_and(|known| {

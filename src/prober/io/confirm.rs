@@ -1,4 +1,4 @@
-//! Whether a Cluster and its policy are as their watches show them: both are read past every cache.
+//! Reads a Cluster and its policy past every cache, and compares them with what their watches show.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use futures::{
     future::{BoxFuture, join},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{Api, Resource, api::ListParams};
+use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
@@ -16,6 +16,7 @@ use crate::{
     api::ProbePolicy,
     gardener::Cluster,
     prober::{
+        io::named,
         machine::Confirmation,
         standby::{Selection, SharedIndex},
     },
@@ -25,21 +26,21 @@ use crate::{
     },
 };
 
-/// What takes longer is not waited for. Judgement: a question comes up to two thirds of a renewal period, of 10 s by
+/// Time limit of the reads. Judgement: a question comes up to two thirds of a renewal period, of 10 s by
 /// default, before its answer is needed.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// Asks whether the Cluster of this name and its policy are as they are known.
 pub(crate) type Confirm = Arc<dyn Fn(Arc<str>) -> BoxFuture<'static, Confirmation> + Send + Sync>;
 
-/// What is asked, and compared with.
+/// Means of asking, and what answers are compared with.
 #[derive(Clone)]
 struct Sources {
     seed: Seed,
     index: SharedIndex,
     /// The watch of Clusters.
     clusters: WatchState,
-    /// That of policies.
+    /// The watch of policies.
     policies: WatchState,
 }
 
@@ -77,7 +78,7 @@ impl Sources {
         of(cluster, &self.clusters).max(of(policy, &self.policies))
     }
 
-    /// Whether the Cluster of this name, of which this resourceVersion is known, comes to the same as it.
+    /// Tells whether the Cluster of this name comes to what is known, which has this resourceVersion.
     async fn cluster(&self, name: &str, version: &str) -> Result<bool, CallError> {
         let api: Api<Cluster> = Api::all(self.seed.client().clone());
         let Some(metadata) = self.metadata(&api, name).await? else {
@@ -87,12 +88,12 @@ impl Sources {
             return Ok(true);
         }
         // Hundreds of kilobytes.
-        let mut found = self.seed.call(api.list(&this(name))).await?;
+        let mut found = self.seed.call(api.list(&named(name))).await?;
         let found = found.items.pop();
         Ok(found.is_some_and(|cluster| self.index.lock().is_as_known(cluster)))
     }
 
-    /// Whether the policy of this name says the same as is known.
+    /// Tells whether the policy of this name says what is known.
     async fn policy(&self, name: &str) -> Result<bool, CallError> {
         let api: Api<ProbePolicy> = Api::all(self.seed.client().clone());
         let metadata = self.metadata(&api, name).await?;
@@ -103,14 +104,9 @@ impl Sources {
     where
         K: Clone + DeserializeOwned + std::fmt::Debug + Resource<DynamicType = ()>,
     {
-        let mut found = self.seed.call(api.list_metadata(&this(name))).await?;
+        let mut found = self.seed.call(api.list_metadata(&named(name))).await?;
         Ok(found.items.pop().map(|it| it.metadata))
     }
-}
-
-/// A list needs no right that the watch does not need.
-fn this(name: &str) -> ListParams {
-    ListParams::default().fields(&format!("metadata.name={name}"))
 }
 
 fn answered(read: Result<bool, CallError>) -> Option<bool> {
@@ -120,7 +116,7 @@ fn answered(read: Result<bool, CallError>) -> Option<bool> {
     .ok()
 }
 
-/// By the read if it was answered, otherwise by the watch, unless that is broken.
+/// Decides by the read if it was answered, otherwise by the watch, unless that is broken.
 fn confirmation(is_as_known: Option<bool>, watch: &WatchState) -> Confirmation {
     match is_as_known {
         Some(true) => Confirmation::AsKnown,

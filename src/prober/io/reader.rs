@@ -72,7 +72,7 @@ pub(crate) struct ReadSettings {
 pub(crate) type Recalled = Mutex<Option<Box<ClusterHealthStatus>>>;
 
 impl ReadSettings {
-    /// Whether a restore waits for nodes.
+    /// Tells whether a restore waits for nodes.
     fn awaits_nodes(&self) -> bool {
         self.awaits.is_some_and(|(_, missing)| missing)
     }

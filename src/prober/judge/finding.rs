@@ -55,7 +55,7 @@ pub enum Finding {
 pub enum HeldBack {
     /// For this reason.
     By(&'static str),
-    /// It was restored less than an hour ago, so that its leases must have been fresh for a while.
+    /// The last restore is less than an hour ago, so that the leases must have been fresh for a while.
     Flapping,
     /// Many clusters are to be restored, so that it waits for its turn.
     Paced,
