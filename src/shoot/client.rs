@@ -12,8 +12,6 @@ use std::{
     time::Duration,
 };
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use http::{HeaderValue, Request, Uri, header, response};
@@ -21,9 +19,6 @@ use http_body_util::Empty;
 use hyper::body::{Frame, Incoming};
 use hyper::client::conn::http1::{self, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
-use kube::Config;
-use kube::client::ConfigExt as _;
-use kube::config::AuthInfo;
 use rustls_pki_types::ServerName;
 use tokio::io::AsyncReadExt as _;
 use tokio::time::Instant;
@@ -32,9 +27,7 @@ use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::client::Resumption;
 
 use super::dial::{Dial, Wire};
-use super::kubeconfig::{Access, Parts};
-use super::unread::Unread;
-use crate::util::text::clean;
+use super::kubeconfig::Access;
 
 const USER_AGENT: HeaderValue =
     HeaderValue::from_static(concat!("dependency-watchdog/", env!("CARGO_PKG_VERSION")));
@@ -59,7 +52,6 @@ struct Line {
     server: Uri,
     /// What goes before each path, without a slash at its end.
     prefix: Box<str>,
-    host: HeaderValue,
     authorization: Option<HeaderValue>,
     tls: TlsConnector,
     tls_name: ServerName<'static>,
@@ -100,56 +92,20 @@ pub(super) struct Body {
 
 impl Shoot {
     /// Prepares a client, whose connections are made like this; no packet is sent before the first read.
-    ///
-    /// # Errors
-    ///
-    /// If the certificates of the kubeconfig, each well-formed, do not make a TLS client.
-    pub fn connect(access: &Access, dial: &Dial) -> Result<Self, Unread> {
-        let parts = access.parts();
-        let refused = |problem: &str| {
-            let message = format!(
-                "no TLS client for {} can be made from the kubeconfig: {}; renew \
-                 certificate-authority-data, client-certificate-data and client-key-data in the Secret",
-                clean(&access.server().to_string(), 70),
-                clean(problem, 70),
-            );
-            Unread::new("KubeconfigInvalid", message)
-        };
-        let mut tls = config(parts).rustls_client_config().map_err(|error| {
-            // Parsing has vetted the PEM, so what is left are rustls' messages, which quote no data.
-            let source = error.source().map(ToString::to_string);
-            refused(&source.unwrap_or_else(|| error.to_string()))
-        })?;
+    pub fn new(access: Access, dial: &Dial) -> Self {
+        let mut tls = access.tls;
         // A connection is kept, and seldom made: what the next handshake would save costs more
         // memory than the rest of the connection.
         tls.resumption = Resumption::disabled();
-        let host = parts.server.host().unwrap_or_default();
-        let tls_name = match &parts.tls_server_name {
-            Some(name) => name.as_str(),
-            None => host.trim_start_matches('[').trim_end_matches(']'),
-        };
-        let tls_name = ServerName::try_from(tls_name.to_owned())
-            .map_err(|_| refused("the server has no name that a certificate could have"))?;
-        let header = |text: &str| HeaderValue::try_from(text);
-        let authority = parts.server.authority().map_or("", |it| it.as_str());
-        let host = header(authority).map_err(|error| refused(&error.to_string()))?;
-        let mut authorization = None;
-        if let Some(token) = &parts.token {
-            let value = header(&format!("Bearer {token}"));
-            let mut value = value.map_err(|_| refused("the token is no header's value"))?;
-            value.set_sensitive(true);
-            authorization = Some(value);
-        }
-        Ok(Self(Arc::new(Line {
-            prefix: parts.server.path().trim_end_matches('/').into(),
-            server: parts.server.clone(),
-            host,
-            authorization,
+        Self(Arc::new(Line {
+            prefix: access.server.path().trim_end_matches('/').into(),
+            server: access.server,
+            authorization: access.authorization,
             tls: TlsConnector::from(Arc::new(tls)),
-            tls_name,
+            tls_name: access.tls_name,
             dial: dial.clone(),
             kept: Mutex::default(),
-        })))
+        }))
     }
 
     /// Whether the next read goes over a connection that was kept, if nothing else is read meanwhile.
@@ -197,7 +153,8 @@ impl Shoot {
         let line = &*self.0;
         let mut request = Request::get([&*line.prefix, path].concat()).body(Empty::new())?;
         let headers = request.headers_mut();
-        headers.insert(header::HOST, line.host.clone());
+        let host = line.server.authority().map_or("", |it| it.as_str());
+        headers.insert(header::HOST, HeaderValue::try_from(host)?);
         headers.insert(header::USER_AGENT, USER_AGENT);
         headers.insert(header::ACCEPT, accept);
         if let Some(authorization) = &line.authorization {
@@ -303,24 +260,4 @@ impl Body {
             self.line.keep(stream, self.generation);
         }
     }
-}
-
-/// Everything that could come from the environment is set here.
-fn config(parts: &Parts) -> Config {
-    let mut config = Config::new(parts.server.clone());
-    config.proxy_url = None;
-    config.root_cert = Some(parts.roots.clone());
-    config.auth_info = AuthInfo {
-        client_certificate_data: parts
-            .identity
-            .as_ref()
-            .map(|own| STANDARD.encode(&own.certificate)),
-        // The key is followed by the certificate in one PEM text: it must end its last line.
-        client_key_data: parts
-            .identity
-            .as_ref()
-            .map(|own| STANDARD.encode([&own.key[..], b"\n"].concat()).into()),
-        ..AuthInfo::default()
-    };
-    config
 }

@@ -6,15 +6,15 @@
 //! the names of contexts, clusters and users.
 
 use std::fmt;
-use std::sync::Arc;
 
-use http::Uri;
+use http::{HeaderValue, Uri};
+use rustls_pki_types::ServerName;
+use serde_json::Value;
+use tokio_rustls::rustls::ClientConfig;
 
-use file::File;
+use self::entry::{Entry, entries};
 
-mod fields;
-mod file;
-mod given;
+mod entry;
 
 /// No kubeconfig is longer, in bytes. With one cluster and one user it has 3 to 10 KB; a thousand of
 /// the size that a Secret allows would take a gigabyte.
@@ -23,97 +23,60 @@ pub const MAX_KUBECONFIG_BYTES: usize = 256 * 1024;
 /// A kubeconfig nests about six levels deep; far beyond that the parser's stack is at stake.
 const MAX_DEPTH: usize = 64;
 
-/// How to reach one API server: where it is, how to know it, and what to show it.
-///
-/// Two are equal when a connection made from one serves the other. Cloning is cheap. Secrets never
-/// show in `Debug`.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Access(Arc<Parts>);
+const NO_TRUST: &str =
+    "the answers of an unverified server are no evidence; set certificate-authority-data";
+const INLINE: &str = "put the content, base64 encoded, into the field of the same name with -data";
+const NO_PLUGIN: &str = "no plugin is run from a Secret; set token";
+const NO_BASIC: &str = "API servers no longer accept passwords; set token";
+const NO_IMPERSONATION: &str = "no other user is impersonated; set the needed user's own token";
 
-#[derive(PartialEq, Eq)]
-pub(super) struct Parts {
+/// Fields of a cluster that would trust or reach more than the kubeconfig itself, and what to do instead.
+const REFUSED_OF_CLUSTER: [(&str, &str); 3] = [
+    ("insecure-skip-tls-verify", NO_TRUST),
+    ("certificate-authority", INLINE),
+    (
+        "proxy-url",
+        "the API server is reached directly; remove it and set a reachable server",
+    ),
+];
+
+/// Fields of a user that would run, read or be more than the kubeconfig itself, and what to do instead.
+const REFUSED_OF_USER: [(&str, &str); 11] = [
+    ("exec", NO_PLUGIN),
+    ("auth-provider", NO_PLUGIN),
+    ("tokenFile", "put the content of the file into token"),
+    ("client-certificate", INLINE),
+    ("client-key", INLINE),
+    ("username", NO_BASIC),
+    ("password", NO_BASIC),
+    ("as", NO_IMPERSONATION),
+    ("as-uid", NO_IMPERSONATION),
+    ("as-groups", NO_IMPERSONATION),
+    ("as-user-extra", NO_IMPERSONATION),
+];
+
+/// How to reach one API server: where it is, how to know it, and what to show it. Secrets never show in `Debug`.
+pub struct Access {
     pub(super) server: Uri,
-    pub(super) tls_server_name: Option<String>,
-    /// DER, at least one.
-    pub(super) roots: Vec<Vec<u8>>,
-    pub(super) token: Option<String>,
-    pub(super) identity: Option<Identity>,
-}
-
-/// A client certificate chain and its key, both PEM.
-#[derive(PartialEq, Eq)]
-pub(super) struct Identity {
-    pub(super) certificate: Vec<u8>,
-    pub(super) key: Vec<u8>,
+    pub(super) tls_name: ServerName<'static>,
+    pub(super) tls: ClientConfig,
+    pub(super) authorization: Option<HeaderValue>,
 }
 
 /// Why a kubeconfig is not used, and what to change in it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KubeconfigError {
-    /// More than [`MAX_KUBECONFIG_BYTES`].
-    #[error(
-        "the kubeconfig has more than {MAX_KUBECONFIG_BYTES} bytes: leave only the one cluster, user and context \
-         that are needed in it"
-    )]
-    TooLarge,
-    /// Not YAML or JSON, or not of the shape of a kubeconfig.
-    #[error(
-        "the kubeconfig cannot be read at line {line}, column {column}: it must be UTF-8 YAML or \
-         JSON of kind Config (v1)"
-    )]
-    Malformed {
-        /// The line, from 1; 0 if unknown.
-        line: u64,
-        /// The column, from 1; 0 if unknown.
-        column: u64,
-    },
-    /// A key that a mapping has twice. Readers differ in which value they take.
-    #[error("the kubeconfig gives a key twice at line {line}, column {column}: keep one of them")]
-    KeyTwice {
-        /// The line of the second one, from 1.
-        line: u64,
-        /// Its column, from 1.
-        column: u64,
-    },
-    /// A second document that is not empty. kubectl reads the first one and ignores the others.
-    #[error("the kubeconfig has several YAML documents: keep only the first, which kubectl reads")]
-    Documents,
-    /// A field that would run, read, or trust something beyond the kubeconfig itself.
+    /// A field would run, read, or trust something beyond the kubeconfig itself.
     #[error("the kubeconfig sets {field}, which is refused: {remedy}")]
     Refused {
         /// The field.
-        field: &'static str,
+        field: String,
         /// What to use instead.
         remedy: &'static str,
     },
-    /// A field that is needed and absent.
-    #[error("the kubeconfig lacks {field}: {remedy}")]
-    Missing {
-        /// The field.
-        field: &'static str,
-        /// What to put there.
-        remedy: &'static str,
-    },
-    /// A field whose value cannot be used. The value itself is never repeated.
-    #[error("the kubeconfig's {field} is invalid: {problem}")]
-    Invalid {
-        /// The field.
-        field: &'static str,
-        /// What is wrong, and what would be right.
-        problem: &'static str,
-    },
-    /// A name that refers to nothing, or to several entries.
-    #[error(
-        "the kubeconfig's {field} names {name:?}, of which there are {found}: there must be one"
-    )]
-    Reference {
-        /// The field that holds the name.
-        field: &'static str,
-        /// The name, bounded and printable.
-        name: String,
-        /// How many entries have that name.
-        found: usize,
-    },
+    /// It cannot be read, or a field is absent or cannot be used. The value itself is never repeated.
+    #[error("{0}")]
+    Invalid(String),
 }
 
 impl KubeconfigError {
@@ -121,61 +84,127 @@ impl KubeconfigError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Refused { .. } => "KubeconfigRefused",
-            _ => "KubeconfigInvalid",
+            Self::Invalid(_) => "KubeconfigInvalid",
         }
+    }
+
+    fn missing(field: &str, remedy: &str) -> Self {
+        Self::Invalid(format!("the kubeconfig lacks {field}: {remedy}"))
     }
 }
 
 impl Access {
     /// The URL of the API server. It carries no credentials.
     pub fn server(&self) -> &Uri {
-        &self.0.server
-    }
-
-    pub(super) fn parts(&self) -> &Parts {
-        &self.0
+        &self.server
     }
 }
 
 impl fmt::Debug for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Access")
-            .field("server", &self.0.server)
-            .field("tls_server_name", &self.0.tls_server_name)
-            .field("token", &self.0.token.is_some())
-            .field("client_certificate", &self.0.identity.is_some())
-            .finish_non_exhaustive()
+        let mut access = f.debug_struct("Access");
+        access.field("server", &self.server).finish_non_exhaustive()
     }
 }
 
 /// Reads a kubeconfig and keeps what its current context needs.
 pub fn parse(bytes: &[u8]) -> Result<Access, KubeconfigError> {
+    let config = document(bytes)?;
+    let context = context(&config)?;
+    let cluster = context.refers_to(&config, "cluster")?;
+    let user = context.refers_to(&config, "user")?;
+    cluster.refuse(&REFUSED_OF_CLUSTER)?;
+    user.refuse(&REFUSED_OF_USER)?;
+    let (authorization, identity) = (user.authorization()?, user.identity()?);
+    if authorization.is_none() && identity.is_none() {
+        return Err(KubeconfigError::missing(
+            "users[].user.token",
+            "set it, or client-certificate-data and client-key-data",
+        ));
+    }
+    let server = cluster.server()?;
+    let tls = ClientConfig::builder().with_root_certificates(cluster.roots()?);
+    Ok(Access {
+        tls_name: cluster.tls_name(&server)?,
+        tls: match identity {
+            None => tls.with_no_client_auth(),
+            Some((certificates, key)) => tls
+                .with_client_auth_cert(certificates, key)
+                .map_err(|error| user.invalid("client-key-data", &error.to_string()))?,
+        },
+        server,
+        authorization,
+    })
+}
+
+/// Parses the one document that has content. The parser's own message may quote it, secrets included: only the
+/// place is kept.
+fn document(bytes: &[u8]) -> Result<Value, KubeconfigError> {
+    let invalid = |problem: String| Err(KubeconfigError::Invalid(problem));
     if bytes.len() > MAX_KUBECONFIG_BYTES {
-        return Err(KubeconfigError::TooLarge);
+        return invalid(format!(
+            "the kubeconfig has more than {MAX_KUBECONFIG_BYTES} bytes: leave only the one cluster, user and context that \
+             are needed in it"
+        ));
     }
     let options = serde_saphyr::options! {
-        budget: serde_saphyr::budget! { max_depth: MAX_DEPTH, flow_nesting_limit: MAX_DEPTH },
+        budget: serde_saphyr::budget! {
+            max_depth: MAX_DEPTH,
+            flow_nesting_limit: MAX_DEPTH,
+            // Aliases must not multiply it.
+            max_total_scalar_bytes: MAX_KUBECONFIG_BYTES,
+        },
         with_snippet: false,
     };
-    // The parser's own message may quote the document, secrets included: only the place is kept.
-    let files: Vec<File> =
-        serde_saphyr::from_slice_multiple_with_options(bytes, options).map_err(|error| {
-            let place = error.location();
-            let (line, column) = place.map_or((0, 0), |at| (at.line(), at.column()));
-            match error {
+    let documents = serde_saphyr::from_slice_multiple_with_options::<Value>(bytes, options);
+    let mut documents = match documents {
+        Ok(documents) => documents,
+        Err(error) => {
+            let place = error.location().map_or_else(String::new, |at| {
+                format!(" at line {}, column {}", at.line(), at.column())
+            });
+            return invalid(match error {
+                // Readers differ in which value they take.
                 serde_saphyr::Error::DuplicateMappingKey { .. } => {
-                    KubeconfigError::KeyTwice { line, column }
+                    format!("the kubeconfig gives a key twice{place}: keep one of them")
                 }
-                _ => KubeconfigError::Malformed { line, column },
-            }
-        })?;
-    // Documents that hold nothing are passed over, such as the one after a final `---`.
-    let file = match &*files {
-        [] => &File::default(),
-        [file] => file,
-        _ => return Err(KubeconfigError::Documents),
+                _ => format!(
+                    "the kubeconfig cannot be read{place}: it must be UTF-8 YAML or JSON of kind Config (v1)"
+                ),
+            });
+        }
     };
-    file.parts().map(|parts| Access(Arc::new(parts)))
+    // Documents that hold nothing are passed over, such as the one after a final `---`.
+    match (documents.pop().unwrap_or_default(), &*documents) {
+        (config @ (Value::Object(_) | Value::Null), []) => Ok(config),
+        (_, []) => {
+            invalid("the kubeconfig is no mapping: it must be of kind Config (v1)".to_owned())
+        }
+        _ => invalid(
+            "the kubeconfig has several YAML documents: keep only the first, which kubectl reads"
+                .to_owned(),
+        ),
+    }
+}
+
+/// The context that is used: the current one, or the only one.
+fn context(config: &Value) -> Result<Entry<'_>, KubeconfigError> {
+    const CURRENT: &str = "current-context";
+    let named = |context| Entry::of("context", context);
+    let mut contexts = entries(config, "context");
+    match config.get(CURRENT) {
+        None | Some(Value::Null) => {}
+        Some(Value::String(name)) if name.is_empty() => {}
+        Some(name) => return Entry::named(config, "context", name, CURRENT),
+    }
+    match (contexts.next(), contexts.next()) {
+        (Some(only), None) => Ok(named(only)),
+        (None, _) => Err(KubeconfigError::missing("contexts", "add one")),
+        _ => Err(KubeconfigError::missing(
+            CURRENT,
+            "there are several contexts, name one",
+        )),
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Reaching a shoot: credentials from an untrusted Secret, one kept connection, slim reads.
 //!
-//! [`parse`] turns the bytes of a kubeconfig into an [`Access`], [`Shoot::connect`] turns that into
+//! [`parse`] turns the bytes of a kubeconfig into an [`Access`], [`Shoot::new`] turns that into
 //! a connection, and [`Shoot::leases`], [`Shoot::nodes`], [`Shoot::readiness`] and [`Shoot::serves`] read over it. A read
 //! either succeeds entirely or is [`Unread`]; nothing here judges what was read.
 

@@ -175,7 +175,7 @@ mod tests {
                 async move { Ok(Box::new(reached.dial().await?) as Box<dyn Wire>) }
             });
             let access = parse(&played.kubeconfig(TOKEN)).unwrap();
-            let shoot = Shoot::connect(&access, &dial).unwrap();
+            let shoot = Shoot::new(access, &dial);
             if let Some(answer) = answer {
                 played.behave(|it| _ = it.answers.insert(Read::Cached, answer));
             }

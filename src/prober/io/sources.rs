@@ -337,7 +337,7 @@ impl Sources {
     fn connect(&self, kubeconfig: &[u8]) -> Result<Shoot, Unread> {
         let access = shoot::parse(kubeconfig)
             .map_err(|error| self.secret.unusable(&self.cluster, &error))?;
-        Shoot::connect(&access, &self.shared.dial)
+        Ok(Shoot::new(access, &self.shared.dial))
     }
 }
 

@@ -1,12 +1,26 @@
-use super::*;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use proptest::prelude::*;
-use serde_json::{Value, json};
+use std::sync::LazyLock;
 
-const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----\n";
-const KEY: &str = "-----BEGIN PRIVATE KEY-----\nMAMCAQI=\n-----END PRIVATE KEY-----\n";
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use rcgen::generate_simple_self_signed;
+use serde_json::json;
+
+use super::*;
+
 const TOKEN: &str = "s3cr3t-t0k3n";
+
+/// A certificate and its key.
+static IDENTITY: LazyLock<[String; 2]> = LazyLock::new(|| {
+    let made = generate_simple_self_signed(["api".to_owned()]).unwrap();
+    [made.cert.pem(), made.signing_key.serialize_pem()]
+});
+
+fn certificate() -> &'static str {
+    &IDENTITY[0]
+}
+
+fn key() -> &'static str {
+    &IDENTITY[1]
+}
 
 fn base64(text: &str) -> String {
     STANDARD.encode(text)
@@ -20,7 +34,7 @@ fn valid() -> Value {
         "contexts": [{"name": "shoot", "context": {"cluster": "api", "user": "dwd"}}],
         "clusters": [{"name": "api", "cluster": {
             "server": "https://api.shoot.internal.example:6443",
-            "certificate-authority-data": base64(CERTIFICATE),
+            "certificate-authority-data": base64(certificate()),
         }}],
         "users": [{"name": "dwd", "user": {"token": TOKEN}}],
     })
@@ -46,32 +60,10 @@ fn parse_json(config: &Value) -> Result<Access, KubeconfigError> {
 }
 
 #[test]
-fn what_is_needed_is_kept() {
-    let both = user(json!({
-        "token": TOKEN,
-        "client-certificate-data": base64(CERTIFICATE),
-        "client-key-data": base64(KEY),
-    }));
-    let access = parse_json(&both).unwrap();
-    let parts = access.parts();
-    assert_eq!(
-        parts.server.to_string(),
-        "https://api.shoot.internal.example:6443/"
-    );
-    assert_eq!(parts.roots, [vec![0x30, 3, 2, 1, 1]]);
-    assert_eq!(parts.token.as_deref(), Some(TOKEN));
-    let identity = parts.identity.as_ref().unwrap();
-    assert_eq!(
-        (&identity.certificate[..], &identity.key[..]),
-        (CERTIFICATE.as_bytes(), KEY.as_bytes())
-    );
-}
-
-#[test]
 fn accepted() {
-    let folded = base64(&CERTIFICATE.repeat(2)).replace('M', "M\n");
+    let folded = base64(&certificate().repeat(2)).replace('M', "M\n");
     let certificates = json!({
-        "client-certificate-data": base64(CERTIFICATE), "client-key-data": base64(KEY),
+        "client-certificate-data": base64(certificate()), "client-key-data": base64(key()),
     });
     let empty = json!({
         "token": TOKEN, "exec": null, "tokenFile": "", "username": "", "as-groups": [],
@@ -108,7 +100,7 @@ fn yaml() -> String {
         "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts:\n- context:\n    cluster: c\n    \
          user: u\n  name: a\nclusters:\n- name: c\n  cluster:\n    certificate-authority-data: {}\n    \
          server: https://api:6443\nusers:\n- name: u\n  user:\n    token: {TOKEN}\n",
-        base64(CERTIFICATE)
+        base64(certificate())
     )
 }
 
@@ -143,7 +135,8 @@ fn yaml_is_read_as_kubectl_reads_it() {
         changed("    server", verified),
         changed("current-context: a", "current-context:"),
     ] {
-        assert_eq!(parse(text.as_bytes()), parse(yaml.as_bytes()), "{text}");
+        let access = parse(text.as_bytes()).unwrap();
+        assert_eq!(access.server(), "https://api:6443/", "{text}");
     }
     for (text, says) in [
         (
@@ -253,25 +246,26 @@ fn broken_ones_are_told_what_is_wrong() {
         config["current-context"] = Value::Null;
         config
     };
-    let twice = {
-        let mut config = valid();
-        let again = config["users"][0].clone();
-        config["users"].as_array_mut().unwrap().push(again);
-        config
-    };
-    let (certificate, key) = (base64(CERTIFICATE), base64(KEY));
+    let (certificate, key) = (base64(certificate()), base64(key()));
+    let none = base64("-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----\n");
+    let another = base64(
+        &generate_simple_self_signed([])
+            .unwrap()
+            .signing_key
+            .serialize_pem(),
+    );
     for (config, says) in [
         (json!({}), "lacks contexts"),
         (json!(null), "lacks contexts"),
         (json!({"contexts": []}), "lacks contexts"),
         (
             with("/contexts", json!([])),
-            "current-context names \"shoot\", of which there are 0",
+            "current-context names \"shoot\", of which there is none",
         ),
         (several, "lacks current-context"),
         (
             with("/current-context", json!("gone")),
-            "current-context names \"gone\", of which there are 0",
+            "current-context names \"gone\", of which there is none",
         ),
         (
             with("/contexts/0/context", json!({})),
@@ -283,13 +277,12 @@ fn broken_ones_are_told_what_is_wrong() {
         ),
         (
             with("/clusters", json!(null)),
-            "contexts[].context.cluster names \"api\", of which there are 0",
+            "contexts[].context.cluster names \"api\", of which there is none",
         ),
         (
             with("/users", json!([])),
-            "contexts[].context.user names \"dwd\", of which there are 0",
+            "contexts[].context.user names \"dwd\", of which there is none",
         ),
-        (twice, "of which there are 2"),
         (
             cluster("server", json!(null)),
             "lacks clusters[].cluster.server",
@@ -375,15 +368,23 @@ fn broken_ones_are_told_what_is_wrong() {
             identity(&certificate, &certificate),
             "client-key-data is invalid: no unencrypted",
         ),
-        (json!([]), "cannot be read"),
-        (json!("x"), "cannot be read"),
+        (
+            identity(&certificate, &another),
+            "client-key-data is invalid: keys may not be consistent",
+        ),
+        (
+            cluster("certificate-authority-data", json!(none)),
+            "certificate-authority-data is invalid: invalid peer certificate",
+        ),
+        (json!([]), "no mapping"),
+        (json!("x"), "no mapping"),
         (
             with("/users/0/user/token", json!({"a": TOKEN})),
-            "cannot be read",
+            "users[].user.token is invalid: no text",
         ),
         (
             with("/users/0/name", json!(null)),
-            "contexts[].context.user names \"dwd\", of which there are 0",
+            "contexts[].context.user names \"dwd\", of which there is none",
         ),
     ] {
         let error = parse_json(&config).unwrap_err();
@@ -414,41 +415,19 @@ fn hostile_documents_are_refused() {
     ] {
         let error = parse(text.as_bytes()).map(|_| case).unwrap_err();
         assert!(
-            matches!(error, KubeconfigError::Malformed { .. }),
+            error.to_string().contains("cannot be read"),
             "{case}: {error}"
         );
     }
-    assert!(matches!(
-        parse(&[0xff, 0xfe]),
-        Err(KubeconfigError::Malformed { .. })
-    ));
-    let large = vec![b' '; MAX_KUBECONFIG_BYTES + 1];
-    assert_eq!(parse(&large), Err(KubeconfigError::TooLarge));
-}
-
-#[test]
-fn equal_when_nothing_changed_that_matters() {
-    let access = parse_json(&valid()).unwrap();
-    let yaml = serde_saphyr::to_string(&valid()).unwrap();
-    assert_eq!(parse(yaml.as_bytes()).unwrap(), access);
-    assert_eq!(
-        parse_json(&with("/preferences", json!({"colors": true}))).unwrap(),
-        access
-    );
-    for (pointer, value) in [
-        ("/users/0/user/token", json!("another")),
-        ("/clusters/0/cluster/server", json!("https://elsewhere")),
-        ("/clusters/0/cluster/tls-server-name", json!("elsewhere")),
+    for (bytes, says) in [
+        (vec![0xff, 0xfe], "cannot be read"),
         (
-            "/clusters/0/cluster/certificate-authority-data",
-            json!(base64(&CERTIFICATE.repeat(2))),
+            vec![b' '; MAX_KUBECONFIG_BYTES + 1],
+            "more than 262144 bytes",
         ),
     ] {
-        assert_ne!(
-            parse_json(&with(pointer, value)).unwrap(),
-            access,
-            "{pointer}"
-        );
+        let error = parse(&bytes).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
     }
 }
 
@@ -478,48 +457,4 @@ fn names_from_the_document_are_bounded_and_printable() {
         text.chars().count() <= 300 && !text.chars().any(char::is_control),
         "{text:?}"
     );
-}
-
-fn arbitrary_json() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<i64>().prop_map(Value::from),
-        "\\PC{0,16}".prop_map(Value::from),
-    ];
-    leaf.prop_recursive(4, 32, 6, |inner| {
-        prop_oneof![
-            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            prop::collection::btree_map("[a-z-]{1,12}", inner, 0..4)
-                .prop_map(|map| map.into_iter().collect()),
-        ]
-    })
-}
-
-proptest! {
-    #[test]
-    fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
-        prop_assert!(parse(&bytes).is_err());
-    }
-
-    #[test]
-    fn arbitrary_text_never_panics(text in "[ \\n:\\-\\[\\]{}&*!|>'\"a-z0-9]{0,200}") {
-        prop_assert!(parse(text.as_bytes()).is_err());
-    }
-
-    #[test]
-    fn any_value_anywhere_is_accepted_or_refused_in_bounds(
-        place in prop::sample::select(vec![
-            "/current-context", "/contexts", "/contexts/0/context", "/clusters/0/cluster/server",
-            "/clusters/0/cluster/certificate-authority-data", "/clusters/0/cluster/proxy-url",
-            "/clusters/0/cluster/tls-server-name", "/users/0/user", "/users/0/user/token",
-            "/users/0/user/exec", "/users/0/user/client-key-data",
-        ]),
-        value in arbitrary_json(),
-    ) {
-        if let Err(error) = parse_json(&with(place, value)) {
-            let text = error.to_string();
-            prop_assert!(text.chars().count() <= 300 && !text.chars().any(char::is_control));
-        }
-    }
 }

@@ -1,5 +1,7 @@
 //! Kubeconfigs of shoots, in Secrets.
 
+use std::sync::LazyLock;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use dependency_watchdog::shoot::parse;
 use proptest::{prelude::*, test_runner::TestCaseResult};
@@ -9,6 +11,7 @@ use super::{
     fuzz::fuzzed,
     mutate::{bytes, changed, text},
 };
+use crate::support::authority;
 
 const TOKEN: &str = "s3cr3t-t0k3n";
 
@@ -52,9 +55,13 @@ const YAML: &[&str] = &[
     "insecure-skip-tls-verify: true\n",
 ];
 
+static AUTHORITY: LazyLock<[String; 2]> = LazyLock::new(|| {
+    let authority = authority();
+    [authority.pem(), authority.key().serialize_pem()]
+});
+
 fn kubeconfig() -> Value {
-    let certificate = "-----BEGIN CERTIFICATE-----\nMAMCAQE=\n-----END CERTIFICATE-----\n";
-    let key = "-----BEGIN PRIVATE KEY-----\nMAMCAQI=\n-----END PRIVATE KEY-----\n";
+    let [certificate, key] = &*AUTHORITY;
     json!({
         "apiVersion": "v1", "kind": "Config", "preferences": {}, "current-context": "a",
         "contexts": [

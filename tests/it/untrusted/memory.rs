@@ -142,7 +142,7 @@ impl Hostile {
         });
         let access = parse(&kubeconfig(&url, &ca.pem(), &json!({"token": "t"}))).unwrap();
         Self {
-            shoot: Shoot::connect(&access, &Dial::default()).unwrap(),
+            shoot: Shoot::new(access, &Dial::default()),
             sent,
             _serving: AbortOnDropHandle::new(serving),
         }
