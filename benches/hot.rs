@@ -101,7 +101,7 @@ fn schedule_10000_clusters(bencher: Bencher<'_, '_>) {
             .filter_map(|place| {
                 let draw = place as f64 / CLUSTERS as f64;
                 let watch = watches.get(place)?;
-                Some(watch.next(moment(0), black_box(draw)).0)
+                Some(watch.next(moment(0), black_box(draw)))
             })
             .min()
     };

@@ -10,11 +10,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use dependency_watchdog::{
     prober::{
-        leases::LeaseSnapshot,
+        leases::{Intake, LeaseSnapshot},
         nodes::Facts,
-        schedule::Occasion,
         verdict::{LeaseRules, Verdict},
-        watch::{Taken, Watch},
+        watch::Watch,
     },
     shoot::Node,
     util::mono_time::MonoTime,
@@ -134,7 +133,6 @@ pub(crate) struct Outage {
 #[derive(Clone, Debug)]
 pub(crate) struct Read {
     pub(crate) at: f64,
-    pub(crate) occasion: Occasion,
     pub(crate) consistent: bool,
     /// Whether the cache that answered was older than one before, so that it was read again.
     pub(crate) again: bool,
@@ -294,7 +292,7 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
     // When a read of Nodes and Machines that is under way began.
     let (mut facts, mut put_off) = (None::<f64>, 0.0);
     loop {
-        let (next, occasion) = operator.watch.next(moment(now), rng.f64());
+        let next = operator.watch.next(moment(now), rng.f64());
         let due = seconds(next).max(now);
         let ended = facts.map(|began| began + scenario.facts_take);
         let ended = ended.filter(|ended| *ended <= due);
@@ -337,8 +335,8 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
             false => rng.usize(0..scenario.cache_ages.len()),
         };
         let mut consistent = request.consistent;
-        let taken = operator.read(&world, now, answered, server, consistent);
-        if taken == Taken::ReadAgain {
+        let intake = operator.read(&world, now, answered, server, consistent);
+        if intake == Intake::Stale {
             consistent = true;
             operator.read(&world, now, answered, server, consistent);
         }
@@ -353,7 +351,6 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
         operator.believes(&world, answered, &mut findings);
         findings.reads.push(Read {
             at: now,
-            occasion,
             consistent: request.consistent,
             again: consistent && !request.consistent,
             suspect: operator.watch.suspect(),
@@ -425,7 +422,7 @@ impl<'a> Operator<'a> {
         answered: f64,
         server: usize,
         consistent: bool,
-    ) -> Taken {
+    ) -> Intake {
         let lag = match consistent {
             true => 0.0,
             false => self.scenario.cache_ages[server],

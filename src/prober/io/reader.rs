@@ -315,7 +315,7 @@ impl Task {
         if self.is_due {
             return Instant::now();
         }
-        let (due, _) = self.watch.next(self.now(), self.draw);
+        let due = self.watch.next(self.now(), self.draw);
         Instant::from_std(self.orders.context.origin.instant(due))
     }
 }

@@ -55,7 +55,7 @@ pub struct LeaseSnapshot<'a> {
 
 /// The use of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Intake {
+pub enum Intake {
     /// A cache older than one seen before answered: nothing was learnt, read again consistently.
     Stale,
     /// The snapshot was taken in.

@@ -41,28 +41,8 @@ pub(crate) struct LastRead {
     pub(crate) outcome: ReadOutcome,
 }
 
-/// The reason for the time of a read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Occasion {
-    /// The policy's interval.
-    Interval,
-    /// The fraction can have been silent long enough to be suspect.
-    Suspicion,
-    /// The silence is being watched.
-    Watch,
-    /// The silence can be certain, and proven.
-    Deadline,
-    /// One more verdict of those that the failure threshold asks for, or a first sign of writes.
-    Count,
-    /// A read failed.
-    Retry,
-}
-
-/// When the next read starts, and the reason for this time.
-type Next = (MonoTime, Occasion);
-
 impl LeaseRules {
-    /// Plans the read after `last`; `seen` is what the last successful read showed, and `draw`,
+    /// When the read after `last` starts; `seen` is what the last successful read showed, and `draw`,
     /// uniform in [0, 1), places the jitter.
     pub(crate) fn next(
         &self,
@@ -70,20 +50,16 @@ impl LeaseRules {
         seen: Option<&Assessment>,
         proof: &Proof,
         draw: f64,
-    ) -> Next {
+    ) -> MonoTime {
+        let (started, finished) = (last.started, last.finished);
         let stretch = 1.0 + self.jitter_factor * draw;
-        let finished = last.finished;
-        let regular = last.started + self.interval.mul_f64(stretch);
-        let regular = (regular.max(finished), Occasion::Interval);
+        let regular = started + self.interval.mul_f64(stretch);
         let suspect_at = seen.and_then(|seen| seen.suspect_at);
-        match last.outcome {
-            ReadOutcome::Throttled(wait) => (finished + throttled_for(wait), Occasion::Retry),
+        let next = match last.outcome {
+            ReadOutcome::Throttled(wait) => finished + throttled_for(wait),
             ReadOutcome::Failed { in_a_row } => match suspect_at {
-                Some(moment) if moment <= finished => {
-                    let retry = finished + retry_after(in_a_row);
-                    sooner(regular, (retry, Occasion::Retry), finished)
-                }
-                Some(moment) => sooner(regular, (moment, Occasion::Suspicion), finished),
+                Some(moment) if moment <= finished => regular.min(finished + retry_after(in_a_row)),
+                Some(moment) => regular.min(moment),
                 None => regular,
             },
             ReadOutcome::Read {
@@ -92,45 +68,15 @@ impl LeaseRules {
             } => {
                 let next = match seen.filter(|seen| seen.suspect()) {
                     // The proof starts with the first consistent read.
-                    Some(_) if !consistent => (finished, Occasion::Watch),
-                    Some(seen) => self.watch(regular, last, seen, proof, counting),
+                    Some(_) if !consistent => finished,
+                    Some(seen) => regular.min(watched(started, seen, proof, counting)),
                     None => regular,
                 };
-                match suspect_at {
-                    Some(moment) if moment > last.started => {
-                        sooner(next, (moment, Occasion::Suspicion), finished)
-                    }
-                    _ => next,
-                }
+                let moment = suspect_at.filter(|moment| *moment > started);
+                moment.map_or(next, |moment| next.min(moment))
             }
-        }
-    }
-
-    /// The reads of a suspect cluster.
-    fn watch(
-        &self,
-        regular: Next,
-        last: &LastRead,
-        seen: &Assessment,
-        proof: &Proof,
-        counting: bool,
-    ) -> Next {
-        let (started, finished) = (last.started, last.finished);
-        let mut next = sooner(
-            regular,
-            (started + seen.spacing(), Occasion::Watch),
-            finished,
-        );
-        if let (Some(expires), Some(complete)) = (seen.expires_at, proof.complete_at(seen.period)) {
-            let deadline = expires.max(complete);
-            if deadline > started {
-                next = sooner(next, (deadline, Occasion::Deadline), finished);
-            }
-        }
-        if counting || proof.awaits_write() {
-            next = sooner(next, (started + COUNTING, Occasion::Count), finished);
-        }
-        next
+        };
+        next.max(finished)
     }
 
     /// The time that a read over a kept connection may take before another is tried. The connection
@@ -163,10 +109,19 @@ pub(crate) fn throttled_for(wait: Option<Duration>) -> Duration {
         .clamp(MIN_RETRY_AFTER, MAX_RETRY_AFTER)
 }
 
-/// The sooner one; the second is not before `not_before`.
-fn sooner(next: Next, (at, occasion): Next, not_before: MonoTime) -> Next {
-    let at = at.max(not_before);
-    if at < next.0 { (at, occasion) } else { next }
+/// When a suspect is read after a read that started then: a third of a period later, or when its silence can be
+/// certain and proven; soon while verdicts are counted, or no write has been seen.
+fn watched(started: MonoTime, seen: &Assessment, proof: &Proof, counting: bool) -> MonoTime {
+    let deadline = seen.expires_at.zip(proof.complete_at(seen.period));
+    let deadline = deadline.map(|(expires, complete)| expires.max(complete));
+    let soon = counting || proof.awaits_write();
+    [
+        deadline.filter(|deadline| *deadline > started),
+        soon.then_some(started + COUNTING),
+    ]
+    .into_iter()
+    .flatten()
+    .fold(started + seen.spacing(), MonoTime::min)
 }
 
 #[cfg(test)]

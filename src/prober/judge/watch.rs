@@ -3,19 +3,17 @@
 //! The loop asks [`Watch::next`] when to read and [`Watch::request`] how, passes results, and acts on
 //! [`Conclusion`]s. The watch holds no client and no clock, so that a simulation can drive it.
 
-mod answers;
 mod nodes;
 
 use std::time::Duration;
 
-pub use self::answers::{Conclusion, Request, Taken};
 use self::nodes::NodeFacts;
 use crate::{
     prober::{
         leases::{Intake, LeaseSnapshot, Leases},
         nodes::Facts,
         proof::Proof,
-        schedule::{LastRead, Occasion, ReadOutcome},
+        schedule::{LastRead, ReadOutcome},
         verdict::{Assessment, Doubt, LeaseRules, Returning, Verdict},
     },
     util::mono_time::MonoTime,
@@ -26,6 +24,36 @@ use crate::{
 pub(crate) const RATE: f64 = 4.0 * 1024.0 * 1024.0;
 
 const OUTDATED: Verdict = Verdict::Undetermined(Doubt::FactsOutdated);
+
+/// Settings for the next read of the leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Requires a list that is as new as the request.
+    pub consistent: bool,
+    /// Time limit of the read.
+    pub limit: Duration,
+    /// Time limit of the read over a connection that was kept.
+    pub kept: Duration,
+    /// Tries a failed read once more, on a new connection.
+    pub insist: bool,
+}
+
+/// A verdict, and what follows from it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conclusion {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The evidence.
+    pub assessment: Assessment,
+    /// The earliest moment at which the outage could be proven.
+    pub provable: Option<MonoTime>,
+    /// Enough verdicts in a row agree to act on it.
+    pub decides: bool,
+    /// Start of the outage that was seen and is not over: its first lease's last renewal.
+    pub onset: Option<MonoTime>,
+    /// The nodes that its restore waits for.
+    pub returning: Returning,
+}
 
 /// One cluster's evidence.
 #[derive(Clone, Debug, Default)]
@@ -132,17 +160,18 @@ impl Watch {
         self.onset.map(|onset| onset - self.rules.grace)
     }
 
-    /// The next read; `draw`, uniform in [0, 1), places the jitter.
-    pub fn next(&self, now: MonoTime, draw: f64) -> (MonoTime, Occasion) {
+    /// When the next read starts; `draw`, uniform in [0, 1), places the jitter.
+    pub fn next(&self, now: MonoTime, draw: f64) -> MonoTime {
         let Some(last) = &self.last else {
-            return (now, Occasion::Interval);
+            return now;
         };
-        let seen = self.assessment.as_ref();
-        let (at, occasion) = match self.is_due {
-            true => (last.finished, Occasion::Deadline),
-            false => self.rules.next(last, seen, &self.proof, draw),
+        let at = match self.is_due {
+            true => last.finished,
+            false => self
+                .rules
+                .next(last, self.assessment.as_ref(), &self.proof, draw),
         };
-        (self.allowed.map_or(at, |allowed| allowed.max(at)), occasion)
+        self.allowed.map_or(at, |allowed| allowed.max(at))
     }
 
     /// Charges a list's size.
@@ -189,11 +218,11 @@ impl Watch {
     }
 
     /// Takes in a list of leases.
-    pub fn observe(&mut self, snapshot: &LeaseSnapshot<'_>) -> Taken {
+    pub fn observe(&mut self, snapshot: &LeaseSnapshot<'_>) -> Intake {
         self.end_outage();
         let intake = self.leases.take(snapshot);
         if intake == Intake::Stale {
-            return Taken::ReadAgain;
+            return intake;
         }
         self.in_a_row.failures = 0;
         self.is_due = false;
@@ -226,7 +255,7 @@ impl Watch {
             seen.period,
         );
         self.assessment = Some(seen);
-        Taken::Ready
+        intake
     }
 
     /// Whether Nodes and Machines are to be read now, consistently: a verdict depends on them, or is about to. They

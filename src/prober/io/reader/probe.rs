@@ -10,10 +10,10 @@ use tokio::{
 use super::{Read, Task};
 use crate::{
     prober::{
-        leases::LeaseSnapshot,
+        leases::{Intake, LeaseSnapshot},
         proof::Proof,
         verdict::{Doubt, Verdict},
-        watch::{Conclusion, Taken},
+        watch::Conclusion,
     },
     runtime::metrics::InFlight,
     shoot::{Consistency, LeaseRead, Unread},
@@ -70,21 +70,21 @@ impl Task {
 
     /// Lists the leases as the watch asks, and again if the answer is older than one before.
     async fn list(&mut self) -> Result<(), Unread> {
-        if self.list_once(false).await? == Taken::ReadAgain {
+        if self.list_once(false).await? == Intake::Stale {
             self.list_once(true).await?;
         }
         Ok(())
     }
 
-    async fn list_once(&mut self, consistent: bool) -> Result<Taken, Unread> {
+    async fn list_once(&mut self, consistent: bool) -> Result<Intake, Unread> {
         let (started, origin) = (self.now(), self.orders.context.origin);
         let mut request = self.watch.request();
         request.consistent |= consistent;
         let error = match self.sources.leases(request).await {
             Ok(read) => {
-                let taken = self.watch.observe(&snapshot(origin, &read));
+                let intake = self.watch.observe(&snapshot(origin, &read));
                 self.watch.spent(read.bytes, origin.moment(read.finished));
-                return Ok(taken);
+                return Ok(intake);
             }
             Err(error) => error,
         };

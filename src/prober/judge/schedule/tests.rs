@@ -74,43 +74,36 @@ const SUSPECT: (Option<f64>, Option<f64>) = (Some(99.0), Some(130.0));
 
 /// A read from 100 s to 101 s.
 #[rstest]
-#[case::calm(read(false), CALM, Proof::default(), 110.0, Occasion::Interval)]
-#[case::calm_after_a_watch(read(true), CALM, proof(120.0), 110.0, Occasion::Interval)]
-#[case::suspicion_first(read(false), (Some(105.0), Some(130.0)), Proof::default(), 105.0, Occasion::Suspicion)]
-#[case::suspicion_while_reading(read(false), (Some(100.5), Some(130.0)), Proof::default(), 101.0, Occasion::Suspicion)]
-#[case::suspicion_later(read(false), (Some(115.0), Some(130.0)), Proof::default(), 110.0, Occasion::Interval)]
-#[case::proof_begins_at_once(read(false), SUSPECT, Proof::default(), 101.0, Occasion::Watch)]
-#[case::a_third_of_the_period(read(true), SUSPECT, proof(120.0), 103.0, Occasion::Watch)]
-#[case::expires_after_the_proof(read(true), (Some(99.0), Some(102.5)), proof(101.5), 102.5, Occasion::Deadline)]
-#[case::expires_before_the_proof(read(true), (Some(99.0), Some(90.0)), proof(101.5), 101.5, Occasion::Deadline)]
-#[case::deadline_while_reading(read(true), (Some(99.0), Some(100.5)), proof(100.2), 101.0, Occasion::Deadline)]
-#[case::deadline_at_the_read(read(true), (Some(80.0), Some(100.0)), proof(100.0), 103.0, Occasion::Watch)]
-#[case::one_more_verdict(COUNTED, (Some(80.0), Some(90.0)), proof(95.0), 101.0, Occasion::Count)]
-#[case::no_write_yet(read(true), SUSPECT, unwritten(), 101.0, Occasion::Count)]
-#[case::failed(failed(1), CALM, Proof::default(), 110.0, Occasion::Interval)]
-#[case::failed_before_suspicion(failed(1), (Some(105.0), None), Proof::default(), 105.0, Occasion::Suspicion)]
-#[case::failed_under_suspicion(failed(1), SUSPECT, Proof::default(), 102.0, Occasion::Retry)]
-#[case::failed_twice(failed(2), SUSPECT, Proof::default(), 103.0, Occasion::Retry)]
-#[case::failed_three_times(failed(3), SUSPECT, Proof::default(), 105.0, Occasion::Retry)]
-#[case::failed_four_times(failed(4), SUSPECT, Proof::default(), 109.0, Occasion::Retry)]
-#[case::up_to_the_interval(failed(5), SUSPECT, Proof::default(), 110.0, Occasion::Interval)]
-#[case::failed_for_ever(failed(u32::MAX), SUSPECT, Proof::default(), 110.0, Occasion::Interval)]
-#[case::throttled(
-    ReadOutcome::Throttled(None),
-    SUSPECT,
-    Proof::default(),
-    111.0,
-    Occasion::Retry
-)]
-#[case::throttled_for(throttled(3), SUSPECT, Proof::default(), 104.0, Occasion::Retry)]
-#[case::throttled_for_no_time(throttled(0), CALM, Proof::default(), 102.0, Occasion::Retry)]
-#[case::throttled_for_long(throttled(3600), CALM, Proof::default(), 131.0, Occasion::Retry)]
-fn occasions(
+#[case::calm(read(false), CALM, Proof::default(), 110.0)]
+#[case::calm_after_a_watch(read(true), CALM, proof(120.0), 110.0)]
+#[case::suspicion_first(read(false), (Some(105.0), Some(130.0)), Proof::default(), 105.0)]
+#[case::suspicion_while_reading(read(false), (Some(100.5), Some(130.0)), Proof::default(), 101.0)]
+#[case::suspicion_later(read(false), (Some(115.0), Some(130.0)), Proof::default(), 110.0)]
+#[case::proof_begins_at_once(read(false), SUSPECT, Proof::default(), 101.0)]
+#[case::a_third_of_the_period(read(true), SUSPECT, proof(120.0), 103.0)]
+#[case::expires_after_the_proof(read(true), (Some(99.0), Some(102.5)), proof(101.5), 102.5)]
+#[case::expires_before_the_proof(read(true), (Some(99.0), Some(90.0)), proof(101.5), 101.5)]
+#[case::deadline_while_reading(read(true), (Some(99.0), Some(100.5)), proof(100.2), 101.0)]
+#[case::deadline_at_the_read(read(true), (Some(80.0), Some(100.0)), proof(100.0), 103.0)]
+#[case::one_more_verdict(COUNTED, (Some(80.0), Some(90.0)), proof(95.0), 101.0)]
+#[case::no_write_yet(read(true), SUSPECT, unwritten(), 101.0)]
+#[case::failed(failed(1), CALM, Proof::default(), 110.0)]
+#[case::failed_before_suspicion(failed(1), (Some(105.0), None), Proof::default(), 105.0)]
+#[case::failed_under_suspicion(failed(1), SUSPECT, Proof::default(), 102.0)]
+#[case::failed_twice(failed(2), SUSPECT, Proof::default(), 103.0)]
+#[case::failed_three_times(failed(3), SUSPECT, Proof::default(), 105.0)]
+#[case::failed_four_times(failed(4), SUSPECT, Proof::default(), 109.0)]
+#[case::up_to_the_interval(failed(5), SUSPECT, Proof::default(), 110.0)]
+#[case::failed_for_ever(failed(u32::MAX), SUSPECT, Proof::default(), 110.0)]
+#[case::throttled(ReadOutcome::Throttled(None), SUSPECT, Proof::default(), 111.0)]
+#[case::throttled_for(throttled(3), SUSPECT, Proof::default(), 104.0)]
+#[case::throttled_for_no_time(throttled(0), CALM, Proof::default(), 102.0)]
+#[case::throttled_for_long(throttled(3600), CALM, Proof::default(), 131.0)]
+fn the_next_read(
     #[case] outcome: ReadOutcome,
     #[case] (suspect_at, expires_at): (Option<f64>, Option<f64>),
     #[case] proof: Proof,
     #[case] expected: f64,
-    #[case] occasion: Occasion,
 ) {
     let last = LastRead {
         started: at(100.0),
@@ -119,7 +112,7 @@ fn occasions(
     };
     let seen = seen(suspect_at, expires_at);
     let next = RULES.next(&last, Some(&seen), &proof, 0.0);
-    assert_eq!(next, (at(expected), occasion));
+    assert_eq!(next, at(expected));
 }
 
 #[rstest]
@@ -137,7 +130,7 @@ fn without_an_assessment(
         outcome,
     };
     let next = RULES.next(&last, None, &Proof::default(), 0.0);
-    assert_eq!(next, (at(expected), Occasion::Interval));
+    assert_eq!(next, at(expected));
 }
 
 #[rstest]
@@ -186,11 +179,11 @@ proptest! {
         let assessment = seen(suspect_at, expires_at);
         let last = LastRead { started: at(100.0), finished, outcome };
         let next = RULES.next(&last, Some(&assessment), &proof(complete), draw);
-        prop_assert!(next.0 >= finished);
+        prop_assert!(next >= finished);
         let at_once = matches!(outcome, ReadOutcome::Read { consistent: false, .. }) && assessment.suspect();
-        prop_assert!(next.0 > last.started || at_once, "{next:?}");
+        prop_assert!(next > last.started || at_once, "{next:?}");
         if !matches!(outcome, ReadOutcome::Throttled(_)) {
-            prop_assert!(next.0 <= finished.max(at(112.0)), "later than the interval: {next:?}");
+            prop_assert!(next <= finished.max(at(112.0)), "later than the interval: {next:?}");
         }
     }
 
@@ -198,7 +191,7 @@ proptest! {
     fn jitter_lengthens_the_interval_by_its_factor(draw in 0.0..1.0_f64, factor in 0.0..=1.0_f64) {
         let rules = LeaseRules { jitter_factor: factor, ..RULES };
         let last = LastRead { started: at(100.0), finished: at(100.0), outcome: read(false) };
-        let interval = rules.next(&last, None, &Proof::default(), draw).0.since(last.started);
+        let interval = rules.next(&last, None, &Proof::default(), draw).since(last.started);
         prop_assert_eq!(interval, RULES.interval.mul_f64(1.0 + factor * draw));
     }
 }

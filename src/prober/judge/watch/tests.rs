@@ -54,12 +54,12 @@ impl Shoot {
     }
 
     /// Takes in a list of leases that were all last renewed at `renewed`.
-    fn list(&mut self, now: f64, renewed: i64) -> Taken {
+    fn list(&mut self, now: f64, renewed: i64) -> Intake {
         self.list_each(now, &vec![renewed; self.names.len()])
     }
 
     /// Takes in a list of leases, each of which was last renewed then.
-    fn list_each(&mut self, now: f64, renewed: &[i64]) -> Taken {
+    fn list_each(&mut self, now: f64, renewed: &[i64]) -> Intake {
         self.revision += 1;
         let leases: Vec<Lease> = self
             .names
@@ -160,7 +160,7 @@ impl Shoot {
     }
 
     fn due(&self, now: f64) -> f64 {
-        seconds(self.watch.next(at(now), 0.0).0)
+        seconds(self.watch.next(at(now), 0.0))
     }
 }
 
@@ -168,7 +168,7 @@ impl Shoot {
 fn the_first_read_is_due_at_once() {
     let shoot = Shoot::new(RULES);
     let next = shoot.watch.next(at(7.0), 0.5);
-    assert_eq!(next, (at(7.0), Occasion::Interval));
+    assert_eq!(next, at(7.0));
     assert!(shoot.watch.clone().conclude().is_none());
 }
 
@@ -234,10 +234,7 @@ fn outages_are_counted_a_second_apart() {
     });
     let (first, conclusion) = shoot.probe_until(Verdict::Outage, 105.0, 100);
     assert!(!conclusion.decides);
-    assert_eq!(
-        shoot.watch.next(at(first), 0.0),
-        (at(first + 1.0), Occasion::Count)
-    );
+    assert_eq!(shoot.watch.next(at(first), 0.0), at(first + 1.0));
     assert!(!shoot.probe(first + 1.0, 100).decides);
     // A failure proves nothing either way: neither it nor the doubt that follows sets the count
     // back.
