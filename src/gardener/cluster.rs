@@ -158,7 +158,6 @@ impl Resource for Cluster {
 
 #[derive(Deserialize)]
 struct Received {
-    #[serde(deserialize_with = "super::meta::slim")]
     metadata: ObjectMeta,
     spec: Option<ReceivedSpec>,
 }
@@ -174,7 +173,12 @@ impl From<Received> for Cluster {
         let shoot = received.spec.unwrap_or_default().shoot;
         let shoot = shoot.as_deref().map(RawValue::get);
         Self {
-            metadata: received.metadata,
+            // Most of the metadata of a stored object, which would be kept of thousands.
+            metadata: ObjectMeta {
+                annotations: None,
+                managed_fields: None,
+                ..received.metadata
+            },
             shoot_labels: shoot.map(labels).unwrap_or_default(),
             shoot: match shoot {
                 Some(shoot) => read(shoot),

@@ -3,68 +3,58 @@
 //! The machine-controller-manager keeps one in the cluster's namespace for every node that it
 //! manages; the label `node` names the node.
 
-use std::borrow::Cow;
-
-use k8s_openapi::{NamespaceResourceScope, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use kube::Resource;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Deserialize;
 
-/// The label with the name of the machine's node; it is absent until the node has joined.
-const NODE_LABEL: &str = "node";
+/// The API group of Machines.
+pub const MACHINES: &str = "machine.sapcloud.io";
 
-/// What is read of a Machine. `kube::core::ObjectList<Machine>` decodes a list of them.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+/// A list of Machines. Any object decodes as one: `kind` tells whether it is.
+#[derive(Debug, Deserialize)]
+pub struct MachineList {
+    /// `MachineList`, if it is one.
+    #[serde(default)]
+    pub kind: String,
+    /// The Machines.
+    pub items: Vec<Machine>,
+}
+
+/// What is read of a Machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "Received")]
 pub struct Machine {
-    /// Identity, labels and timestamps.
-    pub metadata: ObjectMeta,
+    /// The label `node`: the name of the machine's node; `None` until it has joined.
+    pub node: Option<String>,
     /// `status.currentStatus.phase`, for instance `Running`, `Failed` or `Terminating`; `None`
     /// until the machine-controller-manager has set it.
     pub phase: Option<String>,
+    /// It is being deleted: `metadata.deletionTimestamp` is there.
+    pub deleted: bool,
 }
 
-impl Machine {
-    /// The name of the machine's node, once it has joined.
-    pub fn node(&self) -> Option<&str> {
-        let node = self.metadata.labels.as_ref()?.get(NODE_LABEL)?;
-        (!node.is_empty()).then_some(node)
-    }
-}
-
-impl Resource for Machine {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind(_: &()) -> Cow<'_, str> {
-        "Machine".into()
-    }
-
-    fn group(_: &()) -> Cow<'_, str> {
-        "machine.sapcloud.io".into()
-    }
-
-    fn version(_: &()) -> Cow<'_, str> {
-        "v1alpha1".into()
-    }
-
-    fn plural(_: &()) -> Cow<'_, str> {
-        "machines".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
+impl MachineList {
+    /// The path of the Machines in this namespace.
+    pub fn path(namespace: &str) -> String {
+        format!("/apis/{MACHINES}/v1alpha1/namespaces/{namespace}/machines")
     }
 }
 
 #[derive(Deserialize)]
 struct Received {
-    #[serde(deserialize_with = "super::meta::slim")]
-    metadata: ObjectMeta,
+    metadata: Metadata,
     status: Option<Status>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    labels: Option<Labels>,
+    deletion_timestamp: Option<Time>,
+}
+
+#[derive(Deserialize)]
+struct Labels {
+    node: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -79,22 +69,19 @@ struct CurrentStatus {
 }
 
 impl From<Received> for Machine {
-    fn from(received: Received) -> Self {
-        let phase = received
-            .status
-            .and_then(|status| status.current_status)
-            .and_then(|current| current.phase)
-            .filter(|phase| !phase.is_empty());
+    fn from(Received { metadata, status }: Received) -> Self {
+        let node = metadata.labels.and_then(|labels| labels.node);
+        let phase = status.and_then(|status| status.current_status?.phase);
         Self {
-            metadata: received.metadata,
-            phase,
+            node: node.filter(|node| !node.is_empty()),
+            phase: phase.filter(|phase| !phase.is_empty()),
+            deleted: metadata.deletion_timestamp.is_some(),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use kube::core::ObjectList;
     use rstest::rstest;
     use serde_json::{Value, json};
 
@@ -112,46 +99,21 @@ mod tests {
         #[case] node: Option<&str>,
         #[case] phase: Option<&str>,
     ) {
-        let machine: Machine = serde_json::from_value(json!({
-            "apiVersion": "machine.sapcloud.io/v1alpha1",
-            "kind": "Machine",
-            "metadata": {"name": "m1", "namespace": "shoot--a--b", "labels": labels},
-            "spec": {"class": {"kind": "MachineClass", "name": "c"}},
-            "status": status,
-        }))
-        .unwrap();
-        assert_eq!((machine.node(), machine.phase.as_deref()), (node, phase));
-    }
-
-    #[test]
-    fn a_list_keeps_only_what_is_read() {
-        let list: ObjectList<Machine> = serde_json::from_value(json!({
-            "apiVersion": "machine.sapcloud.io/v1alpha1",
-            "kind": "MachineList",
-            "metadata": {"resourceVersion": "42"},
-            "items": [
-                {"metadata": {
-                    "name": "m1",
-                    "labels": {"node": "n1"},
-                    "annotations": {"a": "b"},
-                    "managedFields": [{"manager": "mcm", "operation": "Update"}],
-                }},
-                {"metadata": {"name": "m2", "labels": {"node": "n2"}}},
-            ],
-        }))
-        .unwrap();
-        assert_eq!(list.metadata.resource_version.as_deref(), Some("42"));
-        let nodes: Vec<_> = list.items.iter().filter_map(Machine::node).collect();
-        assert_eq!(nodes, ["n1", "n2"]);
-        assert_eq!(list.items[0].metadata.managed_fields, None);
-        assert_eq!(list.items[0].metadata.annotations, None);
-    }
-
-    #[test]
-    fn the_path_is_that_of_the_namespaced_resource() {
-        assert_eq!(
-            Machine::url_path(&(), Some("shoot--a--b")),
-            "/apis/machine.sapcloud.io/v1alpha1/namespaces/shoot--a--b/machines"
-        );
+        for deleted in [None, Some("2026-11-20T11:02:33Z")] {
+            let machine = json!({
+                "metadata": {"name": "m1", "labels": labels, "deletionTimestamp": deleted},
+                "spec": {"class": {"kind": "MachineClass", "name": "c"}},
+                "status": status,
+            });
+            let expected = Machine {
+                node: node.map(str::to_owned),
+                phase: phase.map(str::to_owned),
+                deleted: deleted.is_some(),
+            };
+            assert_eq!(
+                serde_json::from_value::<Machine>(machine).unwrap(),
+                expected
+            );
+        }
     }
 }

@@ -2,7 +2,6 @@
 
 mod cluster;
 mod machine;
-mod meta;
 
 pub use cluster::{Cluster, ClusterLabels, LastOperation, Shoot, Unreadable, Worker};
-pub use machine::Machine;
+pub use machine::{MACHINES, Machine, MachineList};

@@ -5,18 +5,18 @@ use std::{
     time::Duration,
 };
 
+use http::Request;
 use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, Resource as _, api::ListParams};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::Instant,
 };
 
 use crate::{
-    gardener::Machine,
+    gardener::{MACHINES, Machine, MachineList},
     prober::{
         secrets::{Named, Secrets, kubeconfig_of},
-        watch::Request,
+        watch,
     },
     runtime::{
         seed::{CallError, Seed},
@@ -89,9 +89,8 @@ impl Evidence {
             return Ok(true);
         }
         let groups = seed.call(seed.client().list_api_groups()).await?;
-        let machines = Machine::group(&());
         let mut names = groups.groups.iter().map(|group| &group.name);
-        let lacks = !groups.groups.is_empty() && names.all(|name| *name != machines);
+        let lacks = !groups.groups.is_empty() && names.all(|name| *name != MACHINES);
         let mut lacked = self.unserved.lock().unwrap_or_else(PoisonError::into_inner);
         *lacked = lacks.then(Instant::now);
         Ok(lacks)
@@ -173,11 +172,10 @@ impl NodeSource {
             let message = format!("{place} could not be read from the seed: {problem}");
             Unread::new(SEED_UNREADABLE, message)
         };
-        let machines: Api<Machine> = Api::namespaced(seed.client().clone(), &self.cluster);
-        let list = match seed
-            .call_at_turn(machines.list(&ListParams::default()))
-            .await
-        {
+        let list = Request::get(MachineList::path(&self.cluster)).body(Vec::new());
+        let list = list.map_err(|failed| error(failed.to_string()))?;
+        let list = seed.client().request::<MachineList>(list);
+        let list = match seed.call_at_turn(list).await {
             Ok(list) => list,
             Err(failed) if failed.code() == Some(404) => {
                 let lacks = self.shared.lacks_machines(seed).await;
@@ -190,8 +188,8 @@ impl NodeSource {
         };
         // Any object with items decodes as a list. One without Machines would exclude all nodes: a
         // silent cluster would look like one with nothing to protect.
-        if list.types.kind != MACHINE_LIST {
-            let kind = clean(&list.types.kind, MAX_KIND);
+        if list.kind != MACHINE_LIST {
+            let kind = clean(&list.kind, MAX_KIND);
             return Err(error(format!(
                 "kind {kind:?} came instead of {MACHINE_LIST}"
             )));
@@ -250,7 +248,7 @@ impl Sources {
     /// # Errors
     ///
     /// If the shoot cannot be reached with what the Secret holds, or does not answer usably.
-    pub(crate) async fn leases(&mut self, request: Request) -> Result<LeaseRead, Unread> {
+    pub(crate) async fn leases(&mut self, request: watch::Request) -> Result<LeaseRead, Unread> {
         let consistency = consistency(request.consistent);
         let shoot = self.link().await?;
         let kept = shoot.is_connected();

@@ -168,7 +168,7 @@ impl<'a> Places<'a> {
         Self {
             nodes,
             by_machine: facts.machines.map(excluded_by_machines),
-            unnamed: machines.any(|machine| machine.node().is_none()),
+            unnamed: machines.any(|machine| machine.node.is_none()),
             pools: facts.pools,
             zones: zones.into_iter().zip(0..=u16::MAX).collect(),
         }
@@ -228,14 +228,14 @@ fn zone(node: &Node) -> Option<&str> {
 fn excluded_by_machines(machines: &[Machine]) -> HashMap<&str, Option<Exclusion>> {
     let mut by_node = HashMap::with_capacity(machines.len());
     for machine in machines {
-        let Some(node) = machine.node() else { continue };
+        let Some(node) = machine.node.as_deref() else {
+            continue;
+        };
         let excluded = match machine.phase.as_deref() {
             Some("Failed") => Some(Exclusion::MachineFailed),
             Some("Terminating") => Some(Exclusion::MachineTerminating),
             // While the machine-controller-manager does not run, the phase does not say so.
-            _ if machine.metadata.deletion_timestamp.is_some() => {
-                Some(Exclusion::MachineTerminating)
-            }
+            _ if machine.deleted => Some(Exclusion::MachineTerminating),
             _ => None,
         };
         let entry = by_node.entry(node).or_insert(excluded);
@@ -288,7 +288,6 @@ fn excluded(
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
     use rstest::rstest;
 
     use super::*;
@@ -339,8 +338,7 @@ mod tests {
     /// Machines of the node, the last of which is being deleted.
     fn last_deleted(count: usize) -> Option<Vec<Machine>> {
         let mut machines = of(&vec!["Running"; count])?;
-        let last = &mut machines.last_mut()?.metadata;
-        last.deletion_timestamp = Some(Time("2026-11-20T11:02:33Z".parse().ok()?));
+        machines.last_mut()?.deleted = true;
         Some(machines)
     }
 
@@ -352,13 +350,10 @@ mod tests {
     }
 
     fn machine(node: Option<&str>, phase: Option<&str>) -> Machine {
-        let label = node.map(|node| BTreeMap::from([("node".to_owned(), node.to_owned())]));
         Machine {
-            metadata: ObjectMeta {
-                labels: label,
-                ..ObjectMeta::default()
-            },
+            node: node.map(str::to_owned),
             phase: phase.map(str::to_owned),
+            deleted: false,
         }
     }
 

@@ -1,4 +1,3 @@
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use proptest::prelude::*;
 use rstest::rstest;
 
@@ -106,11 +105,9 @@ fn learn(beats: &mut Beats, nodes: &[Node], machines: Option<&[Machine]>) {
 
 fn machine(node: &str, phase: &str) -> Machine {
     Machine {
-        metadata: ObjectMeta {
-            labels: Some(BTreeMap::from([("node".to_owned(), node.to_owned())])),
-            ..ObjectMeta::default()
-        },
+        node: Some(node.to_owned()),
         phase: Some(phase.to_owned()),
+        deleted: false,
     }
 }
 
