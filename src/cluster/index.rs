@@ -8,21 +8,20 @@
 //! Nothing is assigned before both kinds have been listed completely once: a cluster whose policy
 //! has not been seen yet must not look like one that lost its policy.
 
-mod known;
-
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
     sync::Arc,
 };
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{core::DeserializeGuard, runtime::watcher::Event};
 
 use super::{
     assignment::{Assignment, Selected},
     eligibility::skip,
-    selection::{Policy, Rules, name, select},
-    settings::{Settings, SettingsError},
+    selection::{Policy, name, ranked},
+    settings::SettingsError,
 };
 use crate::{
     api::ProbePolicy,
@@ -33,10 +32,12 @@ use crate::{
 /// included.
 pub type Changed = BTreeSet<Arc<str>>;
 
+type Policies = BTreeMap<Arc<str>, Policy>;
+
 /// All policies and clusters, and what follows from them.
 #[derive(Debug, Default)]
 pub struct Index {
-    policies: BTreeMap<Arc<str>, Policy>,
+    policies: Policies,
     clusters: BTreeMap<Arc<str>, Entry>,
     /// Whether all policies have been listed once, and all Clusters.
     policies_listed: bool,
@@ -89,104 +90,73 @@ impl Index {
     /// Takes up an event of the watch on policies.
     pub fn policy_event(&mut self, event: Event<DeserializeGuard<ProbePolicy>>) -> Changed {
         match event {
-            Event::Apply(object) => self.apply_policy(policy(&object)),
-            Event::Delete(object) => self.delete_policy(&policy(&object).name),
-            Event::Init => {
-                self.policy_list.clear();
-                Changed::new()
-            }
-            Event::InitApply(object) => {
-                self.policy_list.push(policy(&object));
-                Changed::new()
-            }
+            Event::Init => self.policy_list.clear(),
+            Event::InitApply(object) => self.policy_list.push(policy(&object)),
             Event::InitDone => {
                 let list = mem::take(&mut self.policy_list);
-                self.replace_policies(list)
+                return self.replace_policies(list);
+            }
+            Event::Apply(object) => {
+                let policy = policy(&object);
+                // One that differs in its status alone costs a comparison.
+                if self.policies.get(&policy.name) != Some(&policy) {
+                    self.policies.insert(policy.name.clone(), policy);
+                    return self.reassign();
+                }
+            }
+            Event::Delete(object) => {
+                self.policies.remove(&policy(&object).name);
+                return self.reassign();
             }
         }
+        Changed::new()
     }
 
     /// Takes up an event of the watch on Clusters.
     pub fn cluster_event(&mut self, event: Event<Cluster>) -> Changed {
         match event {
-            Event::Apply(cluster) => self.apply_cluster(cluster),
-            Event::Delete(cluster) => self.delete_cluster(&name(&cluster.metadata)),
-            Event::Init => {
-                self.cluster_list.clear();
-                Changed::new()
-            }
-            Event::InitApply(cluster) => {
-                self.cluster_list.push(cluster);
-                Changed::new()
-            }
+            Event::Init => self.cluster_list.clear(),
+            Event::InitApply(cluster) => self.cluster_list.push(cluster),
             Event::InitDone => {
                 let list = mem::take(&mut self.cluster_list);
-                self.replace_clusters(list)
+                return self.replace_clusters(list);
+            }
+            Event::Apply(cluster) => return self.apply_cluster(cluster),
+            Event::Delete(cluster) => {
+                let gone = self.clusters.remove_entry(&name(&cluster.metadata));
+                return assigned(gone).collect();
             }
         }
-    }
-
-    /// A policy came or changed. One that differs in nothing that matters here, for instance only
-    /// in its status, costs a comparison.
-    pub fn apply_policy(&mut self, policy: Policy) -> Changed {
-        if self.policies.get(&policy.name) == Some(&policy) {
-            return Changed::new();
-        }
-        self.policies.insert(policy.name.clone(), policy);
-        self.reassign()
-    }
-
-    /// A policy is gone.
-    pub fn delete_policy(&mut self, name: &str) -> Changed {
-        let removed = self.policies.remove(name);
-        removed.map_or_else(Changed::new, |_| self.reassign())
+        Changed::new()
     }
 
     /// The policies have been listed: there are no others.
     pub fn replace_policies(&mut self, policies: impl IntoIterator<Item = Policy>) -> Changed {
-        let objects = policies
-            .into_iter()
-            .map(|policy| (policy.name.clone(), policy))
-            .collect();
-        if mem::replace(&mut self.policies_listed, true) && self.policies == objects {
-            return Changed::new();
-        }
-        self.policies = objects;
+        let policies = policies.into_iter();
+        self.policies = policies.map(|it| (it.name.clone(), it)).collect();
+        self.policies_listed = true;
         self.reassign()
     }
 
     /// A Cluster came or changed.
     pub fn apply_cluster(&mut self, cluster: Cluster) -> Changed {
-        let name = name(&cluster.metadata);
-        let previous = self.clusters.remove(&name);
-        let mut entry = self.entry(&name, cluster, previous);
-        let changed = self.synced() && entry.refresh(&self.policies);
-        self.clusters.insert(name.clone(), entry);
+        let name = self.put(cluster);
+        let synced = self.synced();
+        let entry = self.clusters.get_mut(&name).filter(|_| synced);
+        let changed = entry.is_some_and(|entry| entry.refresh(&self.policies));
         changed.then_some(name).into_iter().collect()
-    }
-
-    /// A Cluster is gone.
-    pub fn delete_cluster(&mut self, name: &str) -> Changed {
-        let removed = self.clusters.remove_entry(name);
-        let assigned = removed.filter(|(_, entry)| entry.assignment.is_some());
-        assigned.map(|(name, _)| name).into_iter().collect()
     }
 
     /// The Clusters have been listed: there are no others.
     pub fn replace_clusters(&mut self, clusters: impl IntoIterator<Item = Cluster>) -> Changed {
-        let mut vanished = mem::take(&mut self.clusters);
-        for cluster in clusters {
-            let name = name(&cluster.metadata);
-            let previous = vanished.remove(&name);
-            let entry = self.entry(&name, cluster, previous);
-            self.clusters.insert(name, entry);
-        }
+        let clusters = clusters.into_iter();
+        let listed: BTreeSet<_> = clusters.map(|cluster| self.put(cluster)).collect();
         self.clusters_listed = true;
-        let mut changed = self.reassign();
-        let gone = vanished.into_iter();
-        let assigned = gone.filter(|(_, entry)| entry.assignment.is_some());
-        changed.extend(assigned.map(|(name, _)| name));
-        changed
+        let gone = self
+            .clusters
+            .extract_if(.., |name, _| !listed.contains(name));
+        let gone: Changed = assigned(gone).collect();
+        &self.reassign() | &gone
     }
 
     /// This cluster has been let go: which policy applied last makes no difference any more.
@@ -243,19 +213,64 @@ impl Index {
         Some(view)
     }
 
-    fn entry(&mut self, name: &str, cluster: Cluster, previous: Option<Entry>) -> Entry {
-        let recalled = self.recalled.remove(name);
-        let (last, let_go, assignment) = match previous {
-            Some(previous) => (previous.last, previous.let_go, previous.assignment),
-            None => (recalled, false, None),
+    /// Whether policies and Clusters have both been listed; nothing is assigned before.
+    pub fn synced(&self) -> bool {
+        self.policies_listed && self.clusters_listed
+    }
+
+    /// The `metadata.resourceVersion` of a Cluster to which a policy applies, and the name of that.
+    pub fn version(&self, cluster: &str) -> Option<(String, Arc<str>)> {
+        let entry = self.clusters.get(cluster)?;
+        let selected = entry.assignment.as_ref()?.selected.as_ref()?;
+        let version = entry.cluster.metadata.resource_version.clone();
+        Some((version.unwrap_or_default(), selected.policy.clone()))
+    }
+
+    /// Whether this Cluster is the one that is known, and comes to the same.
+    pub fn is_as_known(&self, cluster: Cluster) -> bool {
+        let known = self.clusters.get(&name(&cluster.metadata));
+        known.is_some_and(|known| {
+            let read = Entry {
+                labels: cluster.labels(),
+                cluster,
+                last: known.last.clone(),
+                let_go: known.let_go,
+                assignment: None,
+            };
+            let read = read.assign(&self.policies);
+            known.assignment.as_ref().is_some_and(|known| {
+                (&read.uid, &read.skip, &read.selected)
+                    == (&known.uid, &known.skip, &known.selected)
+            })
+        })
+    }
+
+    /// Tells whether the policy with this metadata is known, and says the same. Its status makes no difference.
+    pub fn is_policy_as_known(&self, metadata: &ObjectMeta) -> bool {
+        let known = self.policies.get(&name(metadata));
+        known.is_some_and(|known| {
+            metadata.uid.as_deref().unwrap_or_default() == &*known.uid
+                && metadata.generation.unwrap_or_default() <= known.generation
+                && metadata.deletion_timestamp.is_some() <= known.deleting
+        })
+    }
+
+    /// Stores a Cluster, of which it remembers what it did of one of the same name.
+    fn put(&mut self, cluster: Cluster) -> Arc<str> {
+        let name = name(&cluster.metadata);
+        let (last, let_go, assignment) = match self.clusters.remove(&name) {
+            Some(before) => (before.last, before.let_go, before.assignment),
+            None => (self.recalled.remove(&name), false, None),
         };
-        Entry {
+        let entry = Entry {
             labels: cluster.labels(),
             cluster,
             last,
             let_go,
             assignment,
-        }
+        };
+        self.clusters.insert(name.clone(), entry);
+        name
     }
 
     fn reassign(&mut self) -> Changed {
@@ -278,96 +293,74 @@ impl Index {
 impl Entry {
     /// Assigns the cluster anew and tells whether that made a difference. If it made none, the
     /// previous value stays, so that its `Arc`s stay the same.
-    fn refresh(&mut self, policies: &BTreeMap<Arc<str>, Policy>) -> bool {
-        // It may still select the cluster, and may be suspended: no other acts in its place meanwhile.
-        let last = self.last.as_ref().and_then(|last| policies.get(last));
-        let unreadable = last.filter(|last| last.hold.undecodable && !last.deleting);
-        let selection = select(policies.values(), &self.labels);
-        let selected = selection.map(|selection| match unreadable {
-            Some(last) => Selected {
-                policy: last.name.clone(),
-                hold: last.hold,
-                settings: Err(in_the_way(last)),
-                outranked: names([selection.policy].into_iter().chain(selection.outranked)),
-            },
-            None => Selected {
-                policy: selection.policy.clone(),
-                hold: selection.hold,
-                settings: settings(selection.rules, &self.cluster),
-                outranked: names(selection.outranked),
-            },
-        });
-        if let Some(selected) = &selected {
-            self.last = Some(selected.policy.clone());
-            self.let_go = false;
+    fn refresh(&mut self, policies: &Policies) -> bool {
+        let assignment = self.assign(policies);
+        if let Some(selected) = &assignment.selected {
+            (self.last, self.let_go) = (Some(selected.policy.clone()), false);
         }
-        let held = || held_by(policies, &self.labels).filter(|_| !self.let_go);
-        let former = self.last.as_ref().or_else(held);
-        let former = former.filter(|_| selected.is_none());
+        let changed = self.assignment.as_ref() != Some(&assignment);
+        if changed {
+            self.assignment = Some(assignment);
+        }
+        changed
+    }
+
+    fn assign(&self, policies: &Policies) -> Assignment {
+        let last = self.last.as_ref().and_then(|last| policies.get(last));
+        // It may still select the cluster, and may be suspended: no other acts in its place meanwhile.
+        let unreadable = last.filter(|last| last.hold.undecodable && !last.deleting);
+        let selecting = policies.values().filter(|policy| !policy.deleting);
+        let selecting = ranked(selecting, &self.labels);
+        let first = unreadable.filter(|_| !selecting.is_empty());
+        let mut selecting = first.into_iter().chain(selecting);
+        let selected = selecting.next().map(|policy| Selected {
+            outranked: selecting.map(|policy| policy.name.clone()).collect(),
+            ..self.by(policy)
+        });
+        let former = match &self.last {
+            Some(_) => last,
+            None if self.let_go => None,
+            // It may be held by this cluster, although no record tells.
+            None => {
+                let held = policies.values().filter(|it| it.deleting && it.held);
+                ranked(held, &self.labels).first().copied()
+            }
+        };
         let uid = self.cluster.metadata.uid.as_deref();
-        let assignment = Assignment {
+        Assignment {
             uid: uid.unwrap_or_default().into(),
             skip: skip(&self.cluster),
+            former: former
+                .filter(|_| selected.is_none())
+                .map(|policy| self.by(policy)),
             selected,
-            former: former.and_then(|last| former_of(policies, last, &self.cluster)),
-        };
-        if self.assignment.as_ref() == Some(&assignment) {
-            return false;
         }
-        self.assignment = Some(assignment);
-        true
+    }
+
+    /// The cluster by this policy, whether or not that selects it.
+    fn by(&self, policy: &Policy) -> Selected {
+        let settings = match &policy.rules {
+            Some(rules) => rules.template.settings(&self.cluster).map(Arc::new),
+            None => Err(SettingsError::Policy {
+                policy: policy.name.clone(),
+                problems: policy.problems().join("; "),
+            }),
+        };
+        Selected {
+            policy: policy.name.clone(),
+            hold: policy.hold,
+            settings,
+            outranked: vec![],
+        }
     }
 }
 
-/// A policy that is being deleted and is held by something that it protects, which may be this
-/// cluster, although no record tells. Of several, the one that applied before they were deleted.
-fn held_by<'a>(
-    policies: &'a BTreeMap<Arc<str>, Policy>,
-    labels: &ClusterLabels,
-) -> Option<&'a Arc<str>> {
-    let held = policies
-        .values()
-        .filter(|policy| policy.deleting && policy.held);
-    let selecting = held.filter_map(|policy| {
-        let rules = policy.rules.as_ref()?;
-        rules.selects(labels).then_some((policy, rules))
-    });
-    let first = selecting.min_by_key(|(policy, rules)| policy.rank(rules));
-    first.map(|(policy, _)| &policy.name)
-}
-
-/// The policy of this name, whether or not it selects the cluster; `None` if it is gone.
-fn former_of(
-    policies: &BTreeMap<Arc<str>, Policy>,
-    name: &str,
-    cluster: &Cluster,
-) -> Option<Selected> {
-    let policy = policies.get(name)?;
-    Some(Selected {
-        policy: policy.name.clone(),
-        hold: policy.hold,
-        settings: match &policy.rules {
-            Some(rules) => settings(rules, cluster),
-            None => Err(in_the_way(policy)),
-        },
-        outranked: vec![],
-    })
-}
-
-fn names<'a>(names: impl IntoIterator<Item = &'a Arc<str>>) -> Vec<Arc<str>> {
-    names.into_iter().cloned().collect()
-}
-
-/// What is wrong with a policy by which a cluster would be judged.
-fn in_the_way(policy: &Policy) -> SettingsError {
-    SettingsError::Policy {
-        policy: policy.name.clone(),
-        problems: policy.problems().join("; "),
-    }
-}
-
-fn settings(rules: &Rules, cluster: &Cluster) -> Result<Arc<Settings>, SettingsError> {
-    rules.template.settings(cluster).map(Arc::new)
+/// Names of those that had been assigned.
+fn assigned(
+    entries: impl IntoIterator<Item = (Arc<str>, Entry)>,
+) -> impl Iterator<Item = Arc<str>> {
+    let entries = entries.into_iter();
+    entries.filter_map(|(name, entry)| entry.assignment.map(|_| name))
 }
 
 fn policy(object: &DeserializeGuard<ProbePolicy>) -> Policy {

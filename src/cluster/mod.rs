@@ -12,7 +12,7 @@ mod settings;
 pub use assignment::{Assignment, Decision, Selected};
 pub use eligibility::{Skip, Then, skip};
 pub use index::{Changed, Index, PolicyView};
-pub use selection::{Policy, PolicyHold, Rules, Selection, select};
+pub use selection::{Policy, PolicyHold, Rules};
 pub use settings::{
     DEFAULT_NODE_CONDITIONS, Dependent, LeaseRules, Scale, Settings, SettingsError, Template,
 };

@@ -67,19 +67,6 @@ pub struct Rules {
     pub template: Template,
 }
 
-/// The policy that applies to a cluster.
-#[derive(Debug, PartialEq)]
-pub struct Selection<'a> {
-    /// Its name.
-    pub policy: &'a Arc<str>,
-    /// What it holds back.
-    pub hold: PolicyHold,
-    /// Its rules.
-    pub rules: &'a Rules,
-    /// The names of the others that select the cluster, by falling precedence.
-    pub outranked: Vec<&'a Arc<str>>,
-}
-
 impl Policy {
     /// A policy as it was decoded; its spec is validated again, since it may have been written
     /// before a rule existed.
@@ -144,21 +131,11 @@ impl Policy {
             .collect()
     }
 
-    /// The rules, if the policy selects a cluster with these labels.
-    fn selecting(&self, labels: &ClusterLabels) -> Option<&Rules> {
-        let rules = self.rules.as_ref().filter(|_| !self.deleting)?;
-        rules.selects(labels).then_some(rules)
-    }
-
     /// The smallest applies. A policy without a creation time is not stored yet: the youngest.
-    pub(super) fn rank<'a>(&'a self, rules: &Rules) -> impl Ord + use<'a> {
+    fn rank(&self) -> impl Ord {
+        let priority = self.rules.as_ref().map(|rules| Reverse(rules.priority));
         let created = self.created.as_ref();
-        (
-            Reverse(rules.priority),
-            created.is_none(),
-            created,
-            &self.name,
-        )
+        (priority, created.is_none(), created, &self.name)
     }
 }
 
@@ -184,23 +161,15 @@ pub(super) fn name(metadata: &ObjectMeta) -> Arc<str> {
     metadata.name.as_deref().unwrap_or_default().into()
 }
 
-/// Tells which of `policies` applies to a cluster with `labels`.
-pub fn select<'a>(
-    policies: impl IntoIterator<Item = &'a Policy>,
+/// The valid ones of `policies` that select a cluster with `labels`, by falling precedence.
+pub(super) fn ranked<'a>(
+    policies: impl Iterator<Item = &'a Policy>,
     labels: &ClusterLabels,
-) -> Option<Selection<'a>> {
-    let mut selecting: Vec<_> = policies
-        .into_iter()
-        .filter_map(|policy| Some((policy, policy.selecting(labels)?)))
-        .collect();
-    selecting.sort_by_key(|(policy, rules)| policy.rank(rules));
-    let (&(policy, rules), outranked) = selecting.split_first()?;
-    Some(Selection {
-        policy: &policy.name,
-        hold: policy.hold,
-        rules,
-        outranked: outranked.iter().map(|(policy, _)| &policy.name).collect(),
-    })
+) -> Vec<&'a Policy> {
+    let selects = |policy: &&Policy| policy.rules.as_ref().is_some_and(|it| it.selects(labels));
+    let mut selecting: Vec<_> = policies.filter(selects).collect();
+    selecting.sort_by_key(|policy| policy.rank());
+    selecting
 }
 
 #[cfg(test)]
@@ -241,13 +210,9 @@ mod tests {
             "spec": {"shoot": {"metadata": {"labels": {"stage": "live", "tier": "shoot"}}}},
         });
         let cluster: Cluster = serde_json::from_value(cluster).unwrap();
-        select(policies, &cluster.labels()).map_or(vec![], |it| {
-            [it.policy]
-                .into_iter()
-                .chain(it.outranked)
-                .map(|name| &**name)
-                .collect()
-        })
+        let policies = policies.iter().filter(|policy| !policy.deleting);
+        let ranked = ranked(policies, &cluster.labels());
+        ranked.into_iter().map(|policy| &*policy.name).collect()
     }
 
     #[rstest]
@@ -314,14 +279,6 @@ mod tests {
             });
             assert_eq!(!chosen(&[policy]).is_empty(), selected, "{labels}");
         }
-    }
-
-    #[test]
-    fn a_policy_being_deleted_selects_nothing() {
-        let deleting = policy("a", 9, OLD, |it| {
-            it["metadata"]["deletionTimestamp"] = json!(NEW)
-        });
-        assert_eq!(chosen(&[deleting, policy("b", 0, NEW, |_| ())]), ["b"]);
     }
 
     #[test]

@@ -5,7 +5,6 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cluster::Decision;
 
 const OLD: &str = "2025-01-01T00:00:00Z";
 
@@ -64,6 +63,14 @@ fn index() -> Index {
     index
 }
 
+fn put(index: &mut Index, policy: Value) -> Changed {
+    index.policy_event(Event::Apply(guarded(policy)))
+}
+
+fn delete(index: &mut Index, policy: &str) -> Changed {
+    index.policy_event(Event::Delete(guarded(policy_json(policy, 0, None))))
+}
+
 fn names(changed: &Changed) -> Vec<&str> {
     changed.iter().map(|name| &**name).collect()
 }
@@ -96,24 +103,9 @@ fn of_several_policies_that_are_being_deleted_the_one_that_applied_lets_go() {
 }
 
 #[test]
-fn a_bad_override_concerns_its_cluster_alone() {
-    let mut index = index();
-    let grace = json!({"kubeControllerManager": {"nodeMonitorGracePeriod": "soon"}});
-    index.apply_cluster(changed_cluster("a", "live", |it| {
-        it["spec"]["kubernetes"] = grace
-    }));
-    let decision = |name| index.assignment(name).unwrap().decision();
-    assert_eq!(
-        decision("a"),
-        Decision::Invalid(&SettingsError::GracePeriod("soon".to_owned()))
-    );
-    assert!(matches!(decision("b"), Decision::Probed(_)));
-}
-
-#[test]
 fn an_unreadable_cluster_is_still_selected_by_the_labels_of_its_shoot() {
     let mut index = index();
-    index.apply_policy(parsed(policy_json("live", 1, Some("live"))));
+    put(&mut index, policy_json("live", 1, Some("live")));
     index.apply_cluster(changed_cluster("a", "live", |it| it["spec"] = json!(1)));
     assert_eq!(policy_of(&index, "a"), Some("live"));
 }
@@ -131,27 +123,27 @@ fn a_cluster_without_policy_remembers_the_last_as_long_as_that_exists() {
     let narrowed = |grace: &str| {
         let mut object = policy_json("all", 0, Some("other"));
         object["spec"]["kcmNodeMonitorGraceDuration"] = json!(grace);
-        parsed(object)
+        object
     };
-    assert_eq!(names(&index.apply_policy(narrowed("40s"))), ["a", "b"]);
+    assert_eq!(names(&put(&mut index, narrowed("40s"))), ["a", "b"]);
     assert_eq!(former_of_a(&index), Some(("all", Duration::from_secs(40))));
     assert_eq!(index.policy_view("all").unwrap().kept.len(), 2);
 
     // As it is now, and after a repeated list.
-    assert_eq!(names(&index.apply_policy(narrowed("50s"))), ["a", "b"]);
+    assert_eq!(names(&put(&mut index, narrowed("50s"))), ["a", "b"]);
     index.replace_clusters([cluster("a", "live"), cluster("b", "dev")]);
     assert_eq!(former_of_a(&index), Some(("all", Duration::from_secs(50))));
 
     index.forget("b");
     assert_eq!(index.policy_view("all").unwrap().kept, ["a".into()]);
-    index.delete_policy("all");
+    delete(&mut index, "all");
     assert_eq!(former_of_a(&index), None);
 
     // Another one takes the cluster over.
-    index.apply_policy(narrowed("50s"));
-    index.apply_policy(parsed(policy_json("heir", 0, None)));
+    put(&mut index, narrowed("50s"));
+    put(&mut index, policy_json("heir", 0, None));
     assert_eq!(former_of_a(&index), None);
-    index.delete_policy("heir");
+    delete(&mut index, "heir");
     assert_eq!(
         former_of_a(&index),
         None,
@@ -164,7 +156,7 @@ fn a_cluster_without_policy_remembers_the_last_as_long_as_that_exists() {
 fn what_an_earlier_run_knew_may_come_after_the_objects() {
     for let_go in [false, true] {
         let mut index = Index::default();
-        index.apply_policy(parsed(policy_json("heir", 0, None)));
+        put(&mut index, policy_json("heir", 0, None));
         index.replace_policies([parsed(policy_json("heir", 0, None))]);
         index.replace_clusters([cluster("a", "live"), cluster("b", "dev")]);
         index.replace_policies(["heir", "all"].map(|it| parsed(policy_json(it, 0, Some("other")))));
@@ -189,24 +181,16 @@ fn what_an_earlier_run_knew_counts_until_a_policy_applies() {
     assert_eq!(index.assignment("b").unwrap().former, None);
 
     // A Cluster that is created anew is another one.
-    index.delete_cluster("a");
+    index.cluster_event(Event::Delete(cluster("a", "live")));
     index.apply_cluster(cluster("a", "live"));
     assert_eq!(former_of_a(&index), None);
 }
 
 #[test]
-fn a_cluster_created_anew_under_its_name_has_changed() {
-    let mut index = index();
-    let mut anew = cluster("a", "live");
-    anew.metadata.uid = Some("another".to_owned());
-    assert_eq!(names(&index.apply_cluster(anew)), ["a"]);
-}
-
-#[test]
 fn a_view_tells_what_a_policy_won_and_lost() {
     let mut index = index();
-    index.apply_policy(parsed(policy_json("live", 1, Some("live"))));
-    index.apply_policy(parsed(policy_json("last", -1, None)));
+    put(&mut index, policy_json("live", 1, Some("live")));
+    put(&mut index, policy_json("last", -1, None));
     let view = |name: &str| {
         let view = index.policy_view(name).unwrap();
         let owned = |names: &[Arc<str>]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -280,16 +264,14 @@ impl Change {
 
     fn apply(&self, index: &mut Index) -> Changed {
         match *self {
-            Self::Policy(name, priority, stage) => {
-                index.apply_policy(parsed(policy_json(name, priority, stage)))
-            }
-            Self::NoPolicy(name) => index.delete_policy(name),
+            Self::Policy(name, priority, stage) => put(index, policy_json(name, priority, stage)),
+            Self::NoPolicy(name) => delete(index, name),
             Self::Cluster(name, stage, asleep) => {
                 index.apply_cluster(changed_cluster(name, stage, |it| {
                     it["status"]["hibernated"] = json!(asleep);
                 }))
             }
-            Self::NoCluster(name) => index.delete_cluster(name),
+            Self::NoCluster(name) => index.cluster_event(Event::Delete(cluster(name, ""))),
         }
     }
 }
