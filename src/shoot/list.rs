@@ -36,54 +36,24 @@ mod list_meta {
 /// Why a body is not the list that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// Cut off, or in another encoding.
-    #[error("no whole protobuf ({problem})")]
-    Protobuf {
-        /// What the reader met.
-        problem: &'static str,
-    },
-    /// An object of another kind.
-    #[error("kind {got:?} instead of {expected}")]
-    Kind {
-        /// The kind that was asked for.
-        expected: &'static str,
-        /// The kind that came, bounded and printable; empty if there was none.
-        got: String,
-    },
-    /// The list's resourceVersion is absent or no number, so the list cannot be ordered.
-    #[error("a {expected} whose resourceVersion is {got:?}, not a number")]
-    ResourceVersion {
-        /// The kind that was asked for.
-        expected: &'static str,
-        /// What stood there, bounded and printable.
-        got: String,
-    },
-    /// More than [`MAX_ITEMS`].
-    #[error("a {expected} of more than {MAX_ITEMS} items")]
-    TooMany {
-        /// The kind that was asked for.
-        expected: &'static str,
-    },
-    /// An item of more than [`MAX_ITEM_BYTES`].
-    #[error("an item of more than {MAX_ITEM_BYTES} bytes")]
-    TooLong,
-    /// An item whose name is longer than [`MAX_NAME_BYTES`].
-    #[error("a {expected} with a name of more than {MAX_NAME_BYTES} bytes")]
-    LongName {
-        /// The kind that was asked for.
-        expected: &'static str,
-    },
-    /// One page of a list, although none was asked for.
-    #[error("only a part of a {expected}")]
-    Partial {
-        /// The kind that was asked for.
-        expected: &'static str,
-    },
+    /// It is larger than any list can be.
+    #[error("{0}")]
+    TooLarge(String),
+    /// It is not whole, of another kind, or in another encoding.
+    #[error("{0}")]
+    NoList(String),
+}
+
+impl DecodeError {
+    fn long_item() -> Self {
+        let problem = format!("an item of the answer is larger than {MAX_ITEM_BYTES} bytes");
+        Self::TooLarge(problem)
+    }
 }
 
 impl From<Malformed> for DecodeError {
     fn from(Malformed(problem): Malformed) -> Self {
-        Self::Protobuf { problem }
+        Self::NoList(format!("no whole protobuf ({problem})"))
     }
 }
 
@@ -108,7 +78,9 @@ pub(super) fn name_of(text: &str, expected: &'static str) -> Result<Option<Box<s
     match text.len() {
         0 => Ok(None),
         1..=MAX_NAME_BYTES => Ok(Some(text.into())),
-        _ => Err(DecodeError::LongName { expected }),
+        _ => Err(DecodeError::NoList(format!(
+            "a {expected} with a name of more than {MAX_NAME_BYTES} bytes"
+        ))),
     }
 }
 
@@ -160,7 +132,7 @@ impl<T: Item> Coming<T> {
         // Pieces may be of one byte: what has not come whole stays where it is.
         rest.drain(..taken);
         if rest.len() > MAX_ITEM_BYTES {
-            return Err(DecodeError::TooLong);
+            return Err(DecodeError::long_item());
         }
         self.rest = rest;
         Ok(())
@@ -168,20 +140,22 @@ impl<T: Item> Coming<T> {
 
     /// Ends the list: its resourceVersion, and its items.
     pub(super) fn end(self) -> Result<(u64, Vec<T>), DecodeError> {
-        let expected = T::LIST;
         let is_whole = matches!(self.place, Place::Envelope { full: true }) && self.rest.is_empty();
         if !is_whole {
             return Err(CUT_OFF.into());
         }
+        let refused = |problem: String| Err(DecodeError::NoList(problem));
         if self.is_part {
-            return Err(DecodeError::Partial { expected });
+            return refused(format!("only a part of a {}", T::LIST));
         }
-        let version = self.version.parse();
-        let version = version.map_err(|_| DecodeError::ResourceVersion {
-            expected,
-            got: clean(&self.version, 40),
-        })?;
-        Ok((version, self.items))
+        match self.version.parse() {
+            Ok(version) => Ok((version, self.items)),
+            Err(_) => refused(format!(
+                "a {} whose resourceVersion is {:?}, not a number",
+                T::LIST,
+                clean(&self.version, 40)
+            )),
+        }
     }
 
     /// Takes what these bytes begin with, if all of it has come: how many bytes that is.
@@ -223,10 +197,9 @@ impl<T: Item> Coming<T> {
                 return Err(Malformed("a second list").into());
             }
             if self.kind != T::LIST {
-                return Err(DecodeError::Kind {
-                    expected: T::LIST,
-                    got: clean(&self.kind, 40),
-                });
+                let got = clean(&self.kind, 40);
+                let problem = format!("kind {got:?} instead of {}", T::LIST);
+                return Err(DecodeError::NoList(problem));
             }
             self.place = Place::List(list);
             return Ok(Some(header));
@@ -259,10 +232,12 @@ impl<T: Item> Coming<T> {
     fn item(&mut self, message: &[u8]) -> Result<(), DecodeError> {
         self.count += 1;
         if self.count > MAX_ITEMS {
-            return Err(DecodeError::TooMany { expected: T::LIST });
+            return Err(DecodeError::TooLarge(format!(
+                "the answer has more than {MAX_ITEMS} items, and Kubernetes takes 5000 nodes"
+            )));
         }
         if message.len() > MAX_ITEM_BYTES {
-            return Err(DecodeError::TooLong);
+            return Err(DecodeError::long_item());
         }
         self.items.extend(T::read(message)?);
         Ok(())

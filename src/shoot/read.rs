@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::client::{Body, Shoot};
 use super::lease::LeaseList;
-use super::list::{Coming, DecodeError, Item, MAX_ITEM_BYTES};
+use super::list::{Coming, DecodeError, Item};
 use super::node::Node;
 use super::unread::{MAX_RETRY_AFTER, MIN_RETRY_AFTER, Target, Unread};
 use super::wire;
@@ -119,9 +119,8 @@ impl Shoot {
             }
             let (mut coming, mut bytes, mut start) = (Coming::new(), 0, Vec::new());
             let refused = |problem: DecodeError, start: &[u8]| match problem {
-                DecodeError::TooMany { .. } => tried.too_many(),
-                DecodeError::TooLong => tried.too_large(MAX_ITEM_BYTES),
-                problem => {
+                DecodeError::TooLarge(problem) => tried.too_large(&problem),
+                DecodeError::NoList(problem) => {
                     let content_type = head.headers.get(header::CONTENT_TYPE);
                     let content_type = content_type.and_then(|value| value.to_str().ok());
                     tried.unreadable(&problem, content_type.unwrap_or_default(), start)
@@ -133,7 +132,9 @@ impl Shoot {
                 let data = frame.into_data().unwrap_or_default();
                 bytes += data.len();
                 if bytes > T::MAX_BYTES {
-                    return Err(tried.too_large(T::MAX_BYTES));
+                    let limit = T::MAX_BYTES;
+                    let problem = format!("the answer is larger than {limit} bytes");
+                    return Err(tried.too_large(&problem));
                 }
                 start.extend(data.iter().take(START_BYTES - start.len()));
                 coming.take(&data).map_err(|it| refused(it, &start))?;

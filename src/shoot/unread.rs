@@ -3,11 +3,10 @@
 //! Whatever comes from the other side is bounded and made printable before it enters a message,
 //! so that a message fits a condition and can forge no log line. None carries a secret.
 
-use std::{error::Error, fmt, io, time::Duration};
+use std::{error::Error, io, time::Duration};
 
 use http::StatusCode;
 
-use super::list::MAX_ITEMS;
 use crate::util::text::{clean, clean_bytes};
 
 /// A server that asks for more patience than this is asked again all the same: a shoot must not
@@ -173,38 +172,21 @@ impl Target {
     }
 
     /// A success whose body is not what was asked for, and begins so.
-    pub(super) fn unreadable(
-        self,
-        problem: &dyn fmt::Display,
-        content_type: &str,
-        start: &[u8],
-    ) -> Unread {
+    pub(super) fn unreadable(self, problem: &str, content_type: &str, start: &[u8]) -> Unread {
         let problem = format!(
             "{} came, with content type '{}' and the start '{}'; check that the kubeconfig's server is \
              no proxy or login page",
-            clean(&problem.to_string(), 70),
+            clean(problem, 70),
             clean(content_type, 30),
             clean_bytes(start, 40)
         );
         self.unread("Unreadable", Said::Other, &problem)
     }
 
-    /// An answer of more bytes than this, beyond all reason.
-    pub(super) fn too_large(self, limit: usize) -> Unread {
-        let problem = format!(
-            "the answer is larger than {limit} bytes; check what answers there, and delete what was \
-             made there to no purpose"
-        );
-        self.unread("TooLarge", Said::Other, &problem)
-    }
-
-    /// More objects than any cluster can have.
-    pub(super) fn too_many(self) -> Unread {
-        let problem = format!(
-            "the answer has more than {MAX_ITEMS} items, and Kubernetes takes 5000 nodes; check what \
-             answers there, and delete what was made there to no purpose"
-        );
-        self.unread("TooLarge", Said::Other, &problem)
+    /// An answer beyond all reason.
+    pub(super) fn too_large(self, problem: &str) -> Unread {
+        let remedy = "check what answers there, and delete what was made there to no purpose";
+        self.unread("TooLarge", Said::Other, &format!("{problem}; {remedy}"))
     }
 
     fn unread(self, reason: &'static str, said: Said, problem: &str) -> Unread {
@@ -277,8 +259,7 @@ mod tests {
                 tried.unreachable(&io::Error::other(text.clone())),
                 tried.refused(code, Some(MAX_RETRY_AFTER), &text),
                 tried.unreadable(&text, &text, text.as_bytes()),
-                tried.too_large(usize::MAX),
-                tried.too_many(),
+                tried.too_large(&format!("the answer is larger than {} bytes", usize::MAX)),
             ] {
                 prop_assert!(unread.message.chars().count() <= 300, "{unread}");
                 prop_assert!(!unread.message.chars().any(char::is_control), "{unread:?}");

@@ -269,7 +269,7 @@ fn what_a_real_server_answers_is_the_same_in_both_encodings() {
         wire[at - if more.len() < 128 { 2 } else { 3 }] = 7 << 3 | 2;
         (page, wire, json)
     };
-    let partial = |expected| Some(DecodeError::Partial { expected });
+    let partial = |list| Some(DecodeError::NoList(format!("only a part of a {list}")));
     let (page, wire, json) = pages("leases");
     assert_eq!(LeaseList::decode(&page).err(), partial("LeaseList"));
     let leases = LeaseList::decode(&wire).unwrap();
@@ -314,7 +314,7 @@ fn other_bodies_are_refused() {
         ),
         (
             leases("7", "", &[large]),
-            "an item of more than 2097152 bytes",
+            "an item of the answer is larger than 2097152 bytes",
         ),
         (leases("7", "", &[odd]), "not UTF-8"),
         (b"k8s\0".to_vec(), "cut off"),
