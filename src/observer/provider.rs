@@ -1,6 +1,6 @@
 //! Something that serves the metrics of a cluster: what the looks at it come to.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use tokio::time::Instant;
@@ -19,8 +19,8 @@ pub(super) struct Provider {
     /// When the last look began.
     began: Instant,
     tally: Tally,
-    since: Option<Time>,
-    message: Option<String>,
+    /// What is reported of it.
+    pub(super) status: CheckStatus,
 }
 
 impl Provider {
@@ -30,17 +30,27 @@ impl Provider {
         recalled: Option<&CheckStatus>,
         now: Instant,
     ) -> Self {
-        let recalled = recalled.filter(|known| known.r#type == kind(&settings));
-        let result = recalled.map_or(CheckResult::Unknown, |known| known.result);
+        let kind = match settings.api_service {
+            Some(_) => CheckType::ApiService,
+            None => CheckType::HttpGet,
+        };
+        let recalled = recalled.filter(|known| known.r#type == kind);
+        let status = recalled.cloned().unwrap_or_else(|| CheckStatus {
+            name: settings.name.clone(),
+            role: None,
+            r#type: kind,
+            result: CheckResult::Unknown,
+            since: None,
+            message: None,
+        });
         let mut tally = Tally::new(&settings);
-        tally.settled = result;
+        tally.settled = status.result;
         Self {
-            tally,
+            settings,
             due: now,
             began: now,
-            since: recalled.and_then(|known| known.since.clone()),
-            message: recalled.and_then(|known| known.message.clone()),
-            settings,
+            tally,
+            status,
         }
     }
 
@@ -54,46 +64,28 @@ impl Provider {
     /// Takes in what a look has come to. Returns whether its result is another.
     pub(super) fn take(&mut self, outcome: Option<Outcome>, at: Instant, now: Timestamp) -> bool {
         self.due = at.max(self.began + self.period());
-        let before = self.tally.result();
         let Some(outcome) = outcome else { return false };
         self.tally.count(outcome);
+        let status = &mut self.status;
         let message = self.tally.message();
-        self.message = message.map(|message| message.chars().take(MAX_OUTPUT).collect());
-        let changed = self.tally.result() != before;
-        if changed || self.since.is_none() {
-            self.since = Some(Time(now));
+        status.message = message.map(|message| message.chars().take(MAX_OUTPUT).collect());
+        let before = mem::replace(&mut status.result, self.tally.result());
+        let changed = status.result != before;
+        if changed || status.since.is_none() {
+            status.since = Some(Time(now));
         }
         changed
     }
 
     /// Its name and how it fails, if it does.
     pub(super) fn failing(&self) -> Option<String> {
-        let how = self.message.as_deref().unwrap_or("fails");
-        let fails = self.tally.result() == CheckResult::Failing;
-        fails.then(|| format!("{}: {how}", self.settings.name))
-    }
-
-    /// What is reported of it.
-    pub(super) fn status(&self) -> CheckStatus {
-        CheckStatus {
-            name: self.settings.name.clone(),
-            role: None,
-            r#type: kind(&self.settings),
-            result: self.tally.result(),
-            since: self.since.clone(),
-            message: self.message.clone(),
-        }
+        let how = self.status.message.as_deref().unwrap_or("fails");
+        let fails = self.status.result == CheckResult::Failing;
+        fails.then(|| format!("{}: {how}", self.status.name))
     }
 
     fn period(&self) -> Duration {
         seconds(self.settings.period_seconds)
-    }
-}
-
-fn kind(settings: &MetricsProvider) -> CheckType {
-    match settings.api_service {
-        Some(_) => CheckType::ApiService,
-        None => CheckType::HttpGet,
     }
 }
 

@@ -20,8 +20,8 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
+use self::known::Known;
 pub use self::known::Ready;
-use self::known::{Known, Sight, next};
 use super::{NodeCounts, provider::Provider};
 use crate::{
     api::{CheckStatus, ClusterHealthStatus, ClusterState, OUTAGE, ObserverSettings, Protection},
@@ -204,7 +204,11 @@ impl Observation {
         let limit = self.settings.backoff_limit;
         // -1 stands for no limit.
         let exhausted = limit >= 0 && failed >= limit;
-        self.state = next(self.state, Sight::Unreached { exhausted });
+        self.state = match self.state {
+            ClusterState::Offline | ClusterState::Connecting => ClusterState::Offline,
+            _ if exhausted => ClusterState::Offline,
+            _ => ClusterState::Degraded,
+        };
         let tries = match (self.state, limit) {
             (ClusterState::Offline, 0) => "no retry is asked for".to_owned(),
             (ClusterState::Offline, _) => "the retries are used up".to_owned(),
@@ -297,8 +301,13 @@ impl Observation {
             .iter()
             .filter_map(Provider::failing)
             .collect();
-        let (before, worst) = (self.state, self.known.worst(!failing.is_empty()));
-        self.state = next(before, Sight::Reached(worst));
+        let worst = self.known.worst(!failing.is_empty());
+        self.state = match (self.state, worst) {
+            (ClusterState::Offline, _) => ClusterState::Connecting,
+            (_, Some(worst)) => worst,
+            (ClusterState::Pending | ClusterState::Degraded, None) => ClusterState::Pending,
+            (state, None) => state,
+        };
         self.message = match self.state {
             ClusterState::Pending => UNSEEN.to_owned(),
             ClusterState::Connecting => BACK.to_owned(),
@@ -362,7 +371,8 @@ impl Observation {
 
     /// What is reported of its providers of metrics.
     pub fn statuses(&self) -> Vec<CheckStatus> {
-        self.providers.iter().map(Provider::status).collect()
+        let providers = self.providers.iter();
+        providers.map(|provider| provider.status.clone()).collect()
     }
 }
 

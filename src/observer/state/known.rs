@@ -27,28 +27,6 @@ pub(super) struct Known {
     pub(super) unread: Option<String>,
 }
 
-/// What a probe of a cluster has come to.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Sight {
-    /// It could not be reached; whether the retries are used up.
-    Unreached { exhausted: bool },
-    /// It was reached; the worst of what is known of it, once all is on which a state depends.
-    Reached(Option<ClusterState>),
-}
-
-/// The state that follows.
-pub(super) fn next(state: ClusterState, sight: Sight) -> ClusterState {
-    use ClusterState::{Connecting, Degraded, Offline, Pending};
-    match (state, sight) {
-        (Offline | Connecting, Sight::Unreached { .. }) => Offline,
-        (_, Sight::Unreached { exhausted: true }) => Offline,
-        (_, Sight::Unreached { .. }) => Degraded,
-        (Offline, Sight::Reached(_)) => Connecting,
-        (Pending | Degraded, Sight::Reached(worst)) => worst.unwrap_or(Pending),
-        (state, Sight::Reached(worst)) => worst.unwrap_or(state),
-    }
-}
-
 impl Known {
     /// The worst of what is known; `None` until all is on which a state depends.
     pub(super) fn worst(&self, metrics_fail: bool) -> Option<ClusterState> {
