@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use http::StatusCode;
+use http::{StatusCode, response};
 
-use super::client::{Body, Shoot};
-use super::read::{JSON, MAX_OTHER_BYTES, REFUSAL_BYTES, read_start, refusal, within};
+use super::client::Shoot;
+use super::read::{JSON, read_start, refusal, within};
 use super::unread::{Target, Unread};
 use crate::util::text::clean;
 
@@ -31,24 +31,15 @@ impl Shoot {
     /// If it says neither that it is nor which of its checks fail: that is no evidence.
     pub async fn readiness(&self, limit: Duration) -> Result<Readiness, Unread> {
         let tried = Target::Readiness;
-        let exchange = async {
-            let (head, body) = self.ask(tried, "/readyz", JSON).await?;
-            if head.status != StatusCode::INTERNAL_SERVER_ERROR {
-                return match head.status.is_success() {
-                    true => drain(tried, body).await.map(|()| Readiness::Ready),
-                    false => Err(refusal(tried, &head, body).await),
-                };
-            }
-            let (body, _) = read_start(body, REFUSAL_BYTES).await;
-            match failed_checks(&String::from_utf8_lossy(&body)) {
-                failed if failed.is_empty() => {
-                    let said = String::from_utf8_lossy(&body);
-                    Err(tried.refused(head.status, None, &said))
-                }
-                failed => Ok(Readiness::NotReady(failed)),
-            }
-        };
-        within(tried, limit, exchange).await
+        let (head, body) = self.answer(tried, "/readyz", limit).await?;
+        if head.status.is_success() {
+            return Ok(Readiness::Ready);
+        }
+        let failed = failed_checks(&String::from_utf8_lossy(&body));
+        match head.status == StatusCode::INTERNAL_SERVER_ERROR && !failed.is_empty() {
+            true => Ok(Readiness::NotReady(failed)),
+            false => Err(refusal(tried, &head, &body)),
+        }
     }
 
     /// Asks within `limit` for what an API of this group and version has; an aggregated one answers
@@ -58,23 +49,31 @@ impl Shoot {
     ///
     /// If it does not answer with success.
     pub async fn serves(&self, group: &str, version: &str, limit: Duration) -> Result<(), Unread> {
-        let tried = Target::Api;
         let path = format!("/apis/{group}/{version}");
+        let (head, body) = self.answer(Target::Api, &path, limit).await?;
+        match head.status.is_success() {
+            true => Ok(()),
+            false => Err(refusal(Target::Api, &head, &body)),
+        }
+    }
+
+    /// Gets what is at this path within `limit`, of which the beginning suffices.
+    async fn answer(
+        &self,
+        tried: Target,
+        path: &str,
+        limit: Duration,
+    ) -> Result<(response::Parts, Vec<u8>), Unread> {
         let exchange = async {
-            let (head, body) = self.ask(tried, &path, JSON).await?;
-            match head.status.is_success() {
-                true => drain(tried, body).await,
-                false => Err(refusal(tried, &head, body).await),
+            let (head, body) = self.ask(tried, path, JSON).await?;
+            let (body, ended) = read_start(body).await;
+            match ended {
+                Err(error) if head.status.is_success() => Err(tried.unreachable(&error)),
+                _ => Ok((head, body)),
             }
         };
         within(tried, limit, exchange).await
     }
-}
-
-/// Reads what is not needed, since the connection could not be kept otherwise.
-async fn drain(tried: Target, body: Body) -> Result<(), Unread> {
-    let (_, ended) = read_start(body, MAX_OTHER_BYTES).await;
-    ended.map_err(|error| tried.unreachable(&error))
 }
 
 /// The names in lines such as `[-]etcd failed: reason withheld`.

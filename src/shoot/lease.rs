@@ -176,26 +176,15 @@ impl<'a> LeaseText<'a> {
 }
 
 /// The stamp that the managers of a lease leave. The earliest owner counts: a second manager that
-/// applies the same value comes to own the field without renewing anything. One owner without a
-/// readable time might be the earliest.
+/// applies the same value comes to own the field without renewing anything.
 #[derive(Default)]
-enum Stamp {
-    #[default]
-    NoOwner,
-    At(i64),
-    Unreadable,
+struct Stamp {
+    earliest: Option<i64>,
+    /// One owner has no time that can be read, and might be the earliest.
+    is_unreadable: bool,
 }
 
 impl Stamp {
-    /// With one more owner, since this time in Unix seconds if it can be read.
-    fn owned_since(&mut self, since: Option<i64>) {
-        *self = match (since, &*self) {
-            (None, _) | (_, Self::Unreadable) => Self::Unreadable,
-            (Some(time), Self::NoOwner) => Self::At(time),
-            (Some(time), Self::At(earliest)) => Self::At(time.min(*earliest)),
-        };
-    }
-
     fn take_manager(&mut self, manager: &[u8]) -> Result<(), Malformed> {
         let (mut since, mut owns) = (None, Some(false));
         let mut fields = Fields::of(manager);
@@ -213,20 +202,19 @@ impl Stamp {
                 _ => {}
             }
         }
-        match owns {
-            Some(true) => self.owned_since(since.map(Timestamp::as_second)),
-            Some(false) => {}
+        match (owns, since.map(Timestamp::as_second)) {
+            (Some(false), _) => {}
+            (Some(true), Some(since)) => {
+                self.earliest = Some(self.earliest.map_or(since, |earliest| earliest.min(since)));
+            }
             // It may own the field, and have done so first.
-            None => self.owned_since(None),
+            _ => self.is_unreadable = true,
         }
         Ok(())
     }
 
     fn told(self) -> Option<i64> {
-        match self {
-            Self::At(second) => Some(second),
-            Self::NoOwner | Self::Unreadable => None,
-        }
+        self.earliest.filter(|_| !self.is_unreadable)
     }
 }
 

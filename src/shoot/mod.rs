@@ -23,6 +23,6 @@ pub use kubeconfig::{Access, KubeconfigError, MAX_KUBECONFIG_BYTES, parse};
 pub use lease::{Lease, LeaseList, RenewTime};
 pub use list::{DecodeError, MAX_ITEM_BYTES, MAX_ITEMS, MAX_NAME_BYTES};
 pub use node::Node;
-pub use read::{Consistency, LeaseRead, MAX_LEASES_BYTES, MAX_NODES_BYTES, REFUSAL_BYTES};
+pub use read::{Consistency, LeaseRead, MAX_LEASES_BYTES, MAX_NODES_BYTES};
 pub use uid::Uid;
 pub use unread::{MAX_RETRY_AFTER, MIN_RETRY_AFTER, SEED_UNREADABLE, Said, Target, Unread};

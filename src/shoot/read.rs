@@ -27,12 +27,8 @@ pub const MAX_LEASES_BYTES: usize = 16 * 1024 * 1024;
 /// nodes, above Kubernetes' limit of 5,000.
 pub const MAX_NODES_BYTES: usize = 128 * 1024 * 1024;
 
-/// How much is read of an answer that says nothing but that there is one, in bytes.
-pub(super) const MAX_OTHER_BYTES: usize = 64 * 1024;
-
-/// How much of a refusal is read, in bytes; a Status takes a few hundred. A longer one costs its
-/// connection.
-pub const REFUSAL_BYTES: usize = 16 * 1024;
+/// How much is read of an answer that is no list, in bytes. A longer one costs its connection.
+const MAX_OTHER_BYTES: usize = 64 * 1024;
 
 /// How much of an answer is shown that is no list, in bytes.
 const START_BYTES: usize = 40;
@@ -115,7 +111,8 @@ impl Shoot {
         let exchange = async {
             let (head, mut body) = self.ask(tried, &path, PROTOBUF).await?;
             if !head.status.is_success() {
-                return Err(refusal(tried, &head, body).await);
+                let (body, _) = read_start(body).await;
+                return Err(refusal(tried, &head, &body));
             }
             let (mut coming, mut bytes, mut start) = (Coming::new(), 0, Vec::new());
             let refused = |problem: DecodeError, start: &[u8]| match problem {
@@ -186,17 +183,17 @@ struct Status {
     message: String,
 }
 
-/// Reads a body, at most so many bytes of it. What was read before an error is returned as well. The connection is
+/// Reads the beginning of a body. What was read before an error is returned as well. The connection is
 /// kept if the body has been read to its end, and closed otherwise.
-pub(super) async fn read_start(mut body: Body, most: usize) -> (Vec<u8>, hyper::Result<()>) {
+pub(super) async fn read_start(mut body: Body) -> (Vec<u8>, hyper::Result<()>) {
     let mut read = Vec::new();
     while let Some(frame) = body.frame().await {
         match frame {
             Ok(frame) => read.extend(frame.into_data().unwrap_or_default()),
             Err(error) => return (read, Err(error)),
         }
-        if read.len() > most {
-            read.truncate(most);
+        if read.len() > MAX_OTHER_BYTES {
+            read.truncate(MAX_OTHER_BYTES);
             return (read, Ok(()));
         }
     }
@@ -204,16 +201,14 @@ pub(super) async fn read_start(mut body: Body, most: usize) -> (Vec<u8>, hyper::
     (read, Ok(()))
 }
 
-/// What a status other than success means. Its body is read even where it is not needed, since
-/// the connection could not be kept otherwise.
-pub(super) async fn refusal(tried: Target, head: &response::Parts, body: Body) -> Unread {
-    let (body, _) = read_start(body, REFUSAL_BYTES).await;
-    let message = match serde_json::from_slice::<Status>(&body) {
+/// What a status other than success means.
+pub(super) fn refusal(tried: Target, head: &response::Parts, body: &[u8]) -> Unread {
+    let message = match serde_json::from_slice::<Status>(body) {
         Ok(status) => status.message,
         // To whoever takes protobuf, refusals come in it, too.
-        Err(_) => match wire::status_message(&body) {
+        Err(_) => match wire::status_message(body) {
             Some(message) => message.to_owned(),
-            None => String::from_utf8_lossy(&body).into_owned(),
+            None => String::from_utf8_lossy(body).into_owned(),
         },
     };
     tried.refused(head.status, retry_after(&head.headers), &message)
