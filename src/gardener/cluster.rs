@@ -171,166 +171,116 @@ struct ReceivedSpec {
 impl From<Received> for Cluster {
     fn from(received: Received) -> Self {
         let shoot = received.spec.unwrap_or_default().shoot;
-        let shoot = shoot.as_deref().map(RawValue::get);
+        let shoot = match &shoot {
+            Some(shoot) => Fields::of("spec.shoot".to_owned(), shoot),
+            None => Err(Unreadable::new("spec.shoot is missing")),
+        };
+        let labels = shoot.as_ref().ok().and_then(|shoot| {
+            let metadata = shoot.within("metadata").ok()?;
+            metadata.get("labels").ok()?
+        });
         Self {
+            shoot_labels: labels.unwrap_or_default(),
+            shoot: shoot.and_then(|shoot| Shoot::read(&shoot)),
             // Most of the metadata of a stored object, which would be kept of thousands.
             metadata: ObjectMeta {
                 annotations: None,
                 managed_fields: None,
                 ..received.metadata
             },
-            shoot_labels: shoot.map(labels).unwrap_or_default(),
-            shoot: match shoot {
-                Some(shoot) => read(shoot),
-                None => Err(Unreadable::new("spec.shoot is missing")),
-            },
         }
     }
 }
 
-fn labels(shoot: &str) -> BTreeMap<String, String> {
-    let shoot = serde_json::from_str::<wire::Labelled>(shoot).ok();
-    let labels = shoot.and_then(|it| it.metadata?.labels);
-    labels.unwrap_or_default()
+/// The fields of an object of a Shoot, of which none is read yet. Each may be absent or null; only another type is an
+/// error.
+#[derive(Default)]
+struct Fields<'a> {
+    path: String,
+    values: BTreeMap<Cow<'a, str>, &'a RawValue>,
 }
 
-fn read(shoot: &str) -> Result<Shoot, Unreadable> {
-    let mut shoot = serde_json::Deserializer::from_str(shoot);
-    let read = serde_path_to_error::deserialize::<_, wire::Shoot>(&mut shoot);
-    read.map(Shoot::from).map_err(|error| {
-        let path = match error.path().to_string() {
-            path if path == "." => String::new(),
-            path => format!(".{path}"),
-        };
-        let why = error.inner().to_string();
+impl<'a> Fields<'a> {
+    fn of(path: String, object: &'a RawValue) -> Result<Self, Unreadable> {
+        let values = read(&path, object)?;
+        Ok(Self { path, values })
+    }
+
+    fn path(&self, field: &str) -> String {
+        format!("{}.{field}", self.path)
+    }
+
+    fn get<T: Deserialize<'a>>(&self, field: &str) -> Result<Option<T>, Unreadable> {
+        let value = self.values.get(field);
+        value.map_or(Ok(None), |value| read(&self.path(field), value))
+    }
+
+    fn object(&self, field: &str) -> Result<Option<Self>, Unreadable> {
+        let object = self.get(field)?;
+        object
+            .map(|object| Self::of(self.path(field), object))
+            .transpose()
+    }
+
+    /// The fields of the object in this field; none if that is absent.
+    fn within(&self, field: &str) -> Result<Self, Unreadable> {
+        Ok(self.object(field)?.unwrap_or_default())
+    }
+}
+
+fn read<'a, T: Deserialize<'a>>(path: &str, value: &'a RawValue) -> Result<T, Unreadable> {
+    serde_json::from_str(value.get()).map_err(|error| {
+        let why = error.to_string();
         // Without the line and column: they are of a text that nobody sees.
         let why = why.split(" at line ").next().unwrap_or_default();
-        Unreadable::new(&format!("spec.shoot{path}: {why}"))
+        Unreadable::new(&format!("{path}: {why}"))
     })
 }
 
-/// The Shoot as it is written. Every field may be absent or null; only another type is an error.
-mod wire {
-    use super::{BTreeMap, Deserialize, IgnoredAny, Time};
-
-    #[derive(Deserialize)]
-    pub(super) struct Labelled {
-        pub(super) metadata: Option<Labels>,
-    }
-
-    #[derive(Deserialize)]
-    pub(super) struct Labels {
-        pub(super) labels: Option<BTreeMap<String, String>>,
-    }
-
-    #[derive(Deserialize)]
-    pub(super) struct Shoot {
-        pub(super) metadata: Option<Metadata>,
-        pub(super) spec: Option<Spec>,
-        pub(super) status: Option<Status>,
-    }
-
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    pub(super) struct Metadata {
-        pub(super) deletion_timestamp: Option<Time>,
-        pub(super) generation: Option<i64>,
-    }
-
-    #[derive(Default, Deserialize)]
-    pub(super) struct Spec {
-        pub(super) hibernation: Option<Hibernation>,
-        pub(super) provider: Option<Provider>,
-        pub(super) kubernetes: Option<Kubernetes>,
-    }
-
-    #[derive(Deserialize)]
-    pub(super) struct Hibernation {
-        pub(super) enabled: Option<bool>,
-    }
-
-    #[derive(Deserialize)]
-    pub(super) struct Provider {
-        pub(super) workers: Option<Vec<Worker>>,
-    }
-
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    pub(super) struct Worker {
-        pub(super) name: String,
-        pub(super) machine_controller_manager: Option<MachineControllerManager>,
-        pub(super) control_plane: Option<IgnoredAny>,
-    }
-
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    pub(super) struct MachineControllerManager {
-        pub(super) node_conditions: Option<Vec<String>>,
-    }
-
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    pub(super) struct Kubernetes {
-        pub(super) kube_controller_manager: Option<KubeControllerManager>,
-    }
-
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    pub(super) struct KubeControllerManager {
-        pub(super) node_monitor_grace_period: Option<String>,
-    }
-
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    pub(super) struct Status {
-        pub(super) hibernated: Option<bool>,
-        pub(super) last_operation: Option<LastOperation>,
-        pub(super) observed_generation: Option<i64>,
-    }
-
-    #[derive(Deserialize)]
-    pub(super) struct LastOperation {
-        pub(super) r#type: Option<String>,
-        pub(super) state: Option<String>,
+impl Shoot {
+    fn read(shoot: &Fields<'_>) -> Result<Self, Unreadable> {
+        let metadata = shoot.within("metadata")?;
+        let spec = shoot.within("spec")?;
+        let status = shoot.within("status")?;
+        let provider = spec.within("provider")?;
+        let workers: Vec<&RawValue> = provider.get("workers")?.unwrap_or_default();
+        let workers = workers.into_iter().enumerate();
+        let manager = spec.within("kubernetes")?.within("kubeControllerManager")?;
+        let generation: Option<i64> = metadata.get("generation")?;
+        Ok(Self {
+            deleting: metadata.get::<Time>("deletionTimestamp")?.is_some(),
+            hibernation_enabled: spec.within("hibernation")?.get("enabled")? == Some(true),
+            hibernated: status.get("hibernated")? == Some(true),
+            workers: workers
+                .map(|(at, worker)| {
+                    let path = format!("{}[{at}]", provider.path("workers"));
+                    Worker::read(&Fields::of(path, worker)?)
+                })
+                .collect::<Result<_, _>>()?,
+            node_monitor_grace_period: manager.get("nodeMonitorGracePeriod")?,
+            last_operation: match status.object("lastOperation")? {
+                Some(operation) => Some(LastOperation {
+                    kind: operation.get("type")?.unwrap_or_default(),
+                    state: operation.get("state")?.unwrap_or_default(),
+                }),
+                None => None,
+            },
+            taken_up: status.get("observedGeneration")? == generation,
+        })
     }
 }
 
-impl From<wire::Shoot> for Shoot {
-    fn from(shoot: wire::Shoot) -> Self {
-        let spec = shoot.spec.unwrap_or_default();
-        let status = shoot.status.unwrap_or_default();
-        let metadata = shoot.metadata.unwrap_or_default();
-        let hibernation = spec.hibernation.and_then(|it| it.enabled);
-        let workers = spec.provider.and_then(|it| it.workers).unwrap_or_default();
-        let last_operation = status.last_operation.map(|it| LastOperation {
-            kind: it.r#type.unwrap_or_default(),
-            state: it.state.unwrap_or_default(),
-        });
-        Self {
-            deleting: metadata.deletion_timestamp.is_some(),
-            hibernation_enabled: hibernation.unwrap_or_default(),
-            hibernated: status.hibernated.unwrap_or_default(),
-            workers: workers.into_iter().map(Worker::from).collect(),
-            node_monitor_grace_period: spec
-                .kubernetes
-                .and_then(|it| it.kube_controller_manager)
-                .and_then(|it| it.node_monitor_grace_period),
-            last_operation,
-            taken_up: status.observed_generation == metadata.generation,
-        }
-    }
-}
-
-impl From<wire::Worker> for Worker {
-    fn from(worker: wire::Worker) -> Self {
-        Self {
-            name: worker.name,
-            node_conditions: worker
-                .machine_controller_manager
-                .and_then(|it| it.node_conditions)
-                .unwrap_or_default(),
-            control_plane: worker.control_plane.is_some(),
-        }
+impl Worker {
+    fn read(worker: &Fields<'_>) -> Result<Self, Unreadable> {
+        let name = worker.get("name")?;
+        let conditions = worker
+            .within("machineControllerManager")?
+            .get("nodeConditions")?;
+        Ok(Self {
+            name: name.ok_or_else(|| Unreadable::new(&format!("{}: no name", worker.path)))?,
+            node_conditions: conditions.unwrap_or_default(),
+            control_plane: worker.get::<IgnoredAny>("controlPlane")?.is_some(),
+        })
     }
 }
 

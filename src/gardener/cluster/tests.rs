@@ -117,7 +117,7 @@ fn what_is_absent_is_not_an_error(#[case] shoot: Value) {
 )]
 #[case::worker_without_name(
     json!({"spec": {"provider": {"workers": [{"name": "w"}, {}]}}}),
-    "spec.shoot.spec.provider.workers[1]: missing field `name`"
+    "spec.shoot.spec.provider.workers[1]: no name"
 )]
 #[case::grace(
     json!({"spec": {"kubernetes": {"kubeControllerManager": {"nodeMonitorGracePeriod": 40}}}}),
@@ -221,12 +221,4 @@ fn a_watch_event_is_read_as_it_comes() {
     }}"#;
     let event: WatchEvent<Cluster> = serde_json::from_str(event).unwrap();
     assert!(matches!(event, WatchEvent::Added(cluster) if cluster.shoot.is_err()));
-}
-
-#[test]
-fn the_path_is_that_of_the_cluster_scoped_resource() {
-    assert_eq!(
-        Cluster::url_path(&(), None),
-        "/apis/extensions.gardener.cloud/v1alpha1/clusters"
-    );
 }
