@@ -15,7 +15,7 @@ use dependency_watchdog::{
         verdict::{LeaseRules, Verdict},
         watch::Watch,
     },
-    shoot::Node,
+    shoot::{Consistency, Node, Said},
     util::mono_time::MonoTime,
 };
 use fastrand::Rng;
@@ -323,7 +323,9 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
             let hangs = rng.bool();
             let limit = request.limit.as_secs_f64();
             let finished = if hangs { now + limit } else { answered };
-            operator.watch.failed(moment(now), moment(finished));
+            operator
+                .watch
+                .failed(moment(now), moment(finished), Said::Late);
             interruptions.push(finished);
             resumed = None;
             now = finished;
@@ -334,7 +336,8 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
             true => 0,
             false => rng.usize(0..scenario.cache_ages.len()),
         };
-        let mut consistent = request.consistent;
+        let asked = request.consistency == Consistency::Consistent;
+        let mut consistent = asked;
         let intake = operator.read(&world, now, answered, server, consistent);
         if intake == Intake::Stale {
             consistent = true;
@@ -351,8 +354,8 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
         operator.believes(&world, answered, &mut findings);
         findings.reads.push(Read {
             at: now,
-            consistent: request.consistent,
-            again: consistent && !request.consistent,
+            consistent: asked,
+            again: consistent && !asked,
             suspect: operator.watch.suspect(),
         });
         now = answered;

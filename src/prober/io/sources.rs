@@ -249,7 +249,7 @@ impl Sources {
     ///
     /// If the shoot cannot be reached with what the Secret holds, or does not answer usably.
     pub(crate) async fn leases(&mut self, request: watch::Request) -> Result<LeaseRead, Unread> {
-        let consistency = consistency(request.consistent);
+        let consistency = request.consistency;
         let shoot = self.link().await?;
         let kept = shoot.is_connected();
         // A server that always takes long does not show by it that the connection is dead.
@@ -269,7 +269,7 @@ impl Sources {
         }
         let limit = match error.said {
             Said::Throttled(_) => Duration::ZERO,
-            _ if request.insist => request.limit,
+            _ if consistency == Consistency::Consistent => request.limit,
             // A kept connection can die unnoticed; a new one may lead to a server that lives.
             Said::Broken | Said::Late if kept => request.limit.saturating_sub(began.elapsed()),
             _ => Duration::ZERO,
@@ -336,13 +336,5 @@ impl Sources {
         let access = shoot::parse(kubeconfig)
             .map_err(|error| self.secret.unusable(&self.cluster, &error))?;
         Ok(Shoot::new(access, &self.shared.dial))
-    }
-}
-
-fn consistency(consistent: bool) -> Consistency {
-    if consistent {
-        Consistency::Consistent
-    } else {
-        Consistency::Cached
     }
 }

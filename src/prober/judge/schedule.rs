@@ -78,24 +78,6 @@ impl LeaseRules {
         };
         next.max(finished)
     }
-
-    /// The time that a read over a kept connection may take before another is tried. The connection
-    /// may have died unnoticed in the same event in which the nodes fall silent; within the time of
-    /// a read of a suspect, this is noticed soon enough.
-    pub(crate) fn kept(&self, assessment: Option<&Assessment>) -> Duration {
-        match assessment.map(Assessment::spacing) {
-            Some(spacing) if !spacing.is_zero() => self.timeout.min(spacing),
-            _ => self.timeout,
-        }
-    }
-
-    /// The time that one read of this cluster may take.
-    pub(crate) fn limit(&self, assessment: Option<&Assessment>) -> Duration {
-        match assessment {
-            Some(seen) if seen.suspect() => self.timeout.min(seen.spacing()),
-            _ => self.timeout,
-        }
-    }
 }
 
 /// The pause after so many failures in a row.

@@ -16,6 +16,7 @@ use crate::{
         schedule::{LastRead, ReadOutcome},
         verdict::{Assessment, Doubt, LeaseRules, Returning, Verdict},
     },
+    shoot::{Consistency, Said},
     util::mono_time::MonoTime,
 };
 
@@ -28,14 +29,12 @@ const OUTDATED: Verdict = Verdict::Undetermined(Doubt::FactsOutdated);
 /// Settings for the next read of the leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Requires a list that is as new as the request.
-    pub consistent: bool,
+    /// How fresh the list must be. One that must be new is tried once more, on a new connection.
+    pub consistency: Consistency,
     /// Time limit of the read.
     pub limit: Duration,
     /// Time limit of the read over a connection that was kept.
     pub kept: Duration,
-    /// Tries a failed read once more, on a new connection.
-    pub insist: bool,
 }
 
 /// A verdict, and what follows from it.
@@ -179,35 +178,33 @@ impl Watch {
         self.allowed = Some(finished + Duration::from_secs_f64(bytes as f64 / RATE));
     }
 
-    /// Settings for the next read.
+    /// Settings for the next read. A suspect is read consistently, in a third of its period. A kept connection may
+    /// have died unnoticed in the same event in which the nodes fall silent: in that time, it is noticed soon enough.
     pub fn request(&self) -> Request {
-        let suspect = self.suspect();
+        let timeout = self.rules.timeout;
+        let spacing = self.assessment.as_ref().map(Assessment::spacing);
+        let spacing = spacing.filter(|spacing| !spacing.is_zero());
+        let kept = spacing.map_or(timeout, |spacing| timeout.min(spacing));
+        let (consistency, limit) = match self.suspect() {
+            true => (Consistency::Consistent, kept),
+            false => (Consistency::Cached, timeout),
+        };
         Request {
-            consistent: suspect,
-            limit: self.rules.limit(self.assessment.as_ref()),
-            kept: self.rules.kept(self.assessment.as_ref()),
-            insist: suspect,
+            consistency,
+            limit,
+            kept,
         }
     }
 
-    /// A read of the leases failed.
-    pub fn failed(&mut self, started: MonoTime, finished: MonoTime) {
-        let in_a_row = self.in_a_row.failures.saturating_add(1);
-        self.in_a_row.failures = in_a_row;
-        self.end_badly(started, finished, ReadOutcome::Failed { in_a_row });
-    }
-
-    /// The server asked for less load, perhaps for how long.
-    pub(crate) fn throttled(
-        &mut self,
-        started: MonoTime,
-        finished: MonoTime,
-        wait: Option<Duration>,
-    ) {
-        self.end_badly(started, finished, ReadOutcome::Throttled(wait));
-    }
-
-    fn end_badly(&mut self, started: MonoTime, finished: MonoTime, outcome: ReadOutcome) {
+    /// A read of the leases failed, and the server behaved so.
+    pub fn failed(&mut self, started: MonoTime, finished: MonoTime, said: Said) {
+        let outcome = if let Said::Throttled(wait) = said {
+            ReadOutcome::Throttled(wait)
+        } else {
+            self.in_a_row.failures = self.in_a_row.failures.saturating_add(1);
+            let in_a_row = self.in_a_row.failures;
+            ReadOutcome::Failed { in_a_row }
+        };
         self.proof.failed();
         self.is_due = false;
         self.last = Some(LastRead {

@@ -13,7 +13,7 @@ use crate::{
         leases::{Intake, LeaseSnapshot},
         proof::Proof,
         verdict::{Doubt, Verdict},
-        watch::Conclusion,
+        watch::{Conclusion, Request},
     },
     runtime::metrics::InFlight,
     shoot::{Consistency, LeaseRead, Unread},
@@ -70,30 +70,31 @@ impl Task {
 
     /// Lists the leases as the watch asks, and again if the answer is older than one before.
     async fn list(&mut self) -> Result<(), Unread> {
-        if self.list_once(false).await? == Intake::Stale {
-            self.list_once(true).await?;
+        let request = self.watch.request();
+        if self.list_once(request).await? == Intake::Stale {
+            let consistency = Consistency::Consistent;
+            self.list_once(Request {
+                consistency,
+                ..request
+            })
+            .await?;
         }
         Ok(())
     }
 
-    async fn list_once(&mut self, consistent: bool) -> Result<Intake, Unread> {
+    async fn list_once(&mut self, request: Request) -> Result<Intake, Unread> {
         let (started, origin) = (self.now(), self.orders.context.origin);
-        let mut request = self.watch.request();
-        request.consistent |= consistent;
-        let error = match self.sources.leases(request).await {
+        match self.sources.leases(request).await {
             Ok(read) => {
                 let intake = self.watch.observe(&snapshot(origin, &read));
                 self.watch.spent(read.bytes, origin.moment(read.finished));
-                return Ok(intake);
+                Ok(intake)
             }
-            Err(error) => error,
-        };
-        let finished = self.now();
-        match error.throttled() {
-            Some(wait) => self.watch.throttled(started, finished, wait),
-            None => self.watch.failed(started, finished),
+            Err(error) => {
+                self.watch.failed(started, self.now(), error.said);
+                Err(error)
+            }
         }
-        Err(error)
     }
 
     /// Judges the leases that were read. Where Nodes or Machines are lacking that cannot be read, an outage could not

@@ -133,24 +133,6 @@ fn without_an_assessment(
     assert_eq!(next, at(expected));
 }
 
-#[rstest]
-#[case::calm(None, 5)]
-#[case::suspect(Some(99.0), 3)]
-#[case::suspect_later(Some(105.0), 5)]
-fn a_suspect_is_read_in_a_third_of_its_period(
-    #[case] suspect_at: Option<f64>,
-    #[case] seconds: u64,
-) {
-    let limit = Duration::from_secs(seconds);
-    assert_eq!(RULES.limit(Some(&seen(suspect_at, None))), limit);
-    let hasty = LeaseRules {
-        timeout: Duration::from_secs(1),
-        ..RULES
-    };
-    assert_eq!(hasty.limit(Some(&seen(suspect_at, None))), hasty.timeout);
-    assert_eq!(RULES.limit(None), RULES.timeout);
-}
-
 fn outcomes() -> impl Strategy<Value = ReadOutcome> {
     prop_oneof![
         (any::<bool>(), any::<bool>()).prop_map(|(consistent, counting)| ReadOutcome::Read {

@@ -81,7 +81,7 @@ impl Shoot {
             started: at(now),
             finished: at(now),
             date: Some(now.floor() as i64),
-            consistent: self.watch.request().consistent,
+            consistent: self.watch.request().consistency == Consistency::Consistent,
             resource_version: self.revision,
             leases: &leases,
         })
@@ -204,21 +204,19 @@ fn silence_is_acted_on_when_it_is_certain() {
 }
 
 #[test]
-fn a_suspect_is_read_consistently_and_insistently() {
+fn a_suspect_is_read_consistently() {
     let mut shoot = Shoot::new(RULES);
     shoot.probe(105.0, 100);
     let calm = Request {
-        consistent: false,
+        consistency: Consistency::Cached,
         limit: Duration::from_secs(5),
         kept: Duration::from_secs(10) / 3,
-        insist: false,
     };
     assert_eq!(shoot.watch.request(), calm);
     shoot.probe(120.0, 100);
     let suspicious = Request {
-        consistent: true,
+        consistency: Consistency::Consistent,
         limit: Duration::from_secs(10) / 3,
-        insist: true,
         ..calm
     };
     assert_eq!(shoot.watch.request(), suspicious);
@@ -238,7 +236,9 @@ fn outages_are_counted_a_second_apart() {
     assert!(!shoot.probe(first + 1.0, 100).decides);
     // A failure proves nothing either way: neither it nor the doubt that follows sets the count
     // back.
-    shoot.watch.failed(at(first + 2.0), at(first + 2.0));
+    shoot
+        .watch
+        .failed(at(first + 2.0), at(first + 2.0), Said::Late);
     let doubtful = shoot.probe(first + 3.0, 100);
     assert!(matches!(
         doubtful.verdict,
@@ -276,9 +276,8 @@ fn recoveries_are_counted_until_the_next_outage() {
     assert!(shoot.probe(105.0, 100).decides);
     let (first, _) = shoot.probe_until(Verdict::Outage, 115.0, 100);
     assert!(!shoot.probe(first + 1.0, first as i64).decides);
-    shoot
-        .watch
-        .throttled(at(first + 2.0), at(first + 2.0), None);
+    let then = at(first + 2.0);
+    shoot.watch.failed(then, then, Said::Throttled(None));
     assert_eq!(shoot.due(first + 2.0), first + 12.0);
     let second = shoot.probe(first + 12.0, first as i64 + 11);
     assert!(second.decides);
