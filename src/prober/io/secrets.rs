@@ -7,22 +7,17 @@
 
 use std::{
     collections::HashMap,
-    future::ready,
+    mem,
+    pin::pin,
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use futures::StreamExt;
-use k8s_openapi::{
-    ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use futures::{Stream, StreamExt as _};
+use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{
     Api, Client, ResourceExt as _,
     core::Status,
-    runtime::{
-        WatchStreamExt as _,
-        reflector::{ObjectRef, Store, reflector, store},
-        watcher::{self, Event, watcher},
-    },
+    runtime::watcher::{Event, watcher},
 };
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
@@ -40,6 +35,9 @@ mod tests;
 
 /// The key of the kubeconfig.
 const KEY: &str = "kubeconfig";
+
+/// The kubeconfigs in the Secrets of one name, by namespace; `None` where a Secret has none.
+type Kubeconfigs = HashMap<Box<str>, Option<Arc<[u8]>>>;
 
 /// The watches, one for each name that is in use. Clones share them.
 #[derive(Clone)]
@@ -68,30 +66,18 @@ impl Secrets {
             return named;
         }
         watched.retain(|_, named| named.strong_count() > 0);
-        let (secrets, writer) = store();
         let state = self
             .watches
             .one_of("Secrets", format!("Secrets named {name}"));
         let config = large_watch_config().fields(&format!("metadata.name={name}"));
         let api: Api<Secret> = Api::all(self.client.clone());
+        let (kept, kubeconfigs) = watch::channel(None);
         let events = state.follow(watcher(api, config));
-        let (listed, is_listed) = watch::channel(false);
-        let events = events
-            .map(Ok::<_, watcher::Error>)
-            .modify(keep_the_kubeconfig);
-        let stored = reflector(writer, events);
-        let stored = stored.for_each(move |event| {
-            if matches!(event, Ok(Event::InitDone)) {
-                listed.send_replace(true);
-            }
-            ready(())
-        });
         let named = Arc::new(Named {
             name: name.clone(),
-            secrets,
-            is_listed,
+            kubeconfigs,
             state: state.changes(),
-            _task: AbortOnDropHandle::new(tokio::spawn(stored)),
+            _task: AbortOnDropHandle::new(tokio::spawn(keep(events, kept))),
         });
         watched.insert(name.clone(), Arc::downgrade(&named));
         named
@@ -105,9 +91,8 @@ impl Secrets {
 /// itself refuses a kubeconfig that was withdrawn meanwhile.
 pub struct Named {
     name: Arc<str>,
-    secrets: Store<Secret>,
-    /// Completeness of the store. kube's store itself wakes only one of those that wait for it.
-    is_listed: watch::Receiver<bool>,
+    /// `None` until they have been listed.
+    kubeconfigs: watch::Receiver<Option<Kubeconfigs>>,
     state: watch::Receiver<State>,
     _task: AbortOnDropHandle<()>,
 }
@@ -124,38 +109,38 @@ impl Named {
         Unread::new(error.reason(), message)
     }
 
-    /// Returns the Secret of this namespace, which has a kubeconfig. Waits for the first list.
+    /// Returns the kubeconfig in the Secret of this namespace. Waits for the first list.
     ///
     /// # Errors
     ///
     /// If the list fails, or there is no kubeconfig.
-    pub async fn secret(&self, namespace: &Arc<str>) -> Result<Arc<Secret>, Unread> {
+    pub async fn kubeconfig(&self, namespace: &str) -> Result<Arc<[u8]>, Unread> {
         let unread = |reason, problem: &str| {
             let message = format!("the Secret {namespace}/{} {problem}", self.name);
             Err(Unread::new(reason, message))
         };
-        let (mut is_listed, mut state) = (self.is_listed.clone(), self.state.clone());
-        tokio::select! {
+        let (mut kubeconfigs, mut state) = (self.kubeconfigs.clone(), self.state.clone());
+        let found = tokio::select! {
             biased;
             // Fails only if the watch has ended, which happens only when this value is dropped.
-            _ = is_listed.wait_for(|is_listed| *is_listed) => {}
+            Ok(kubeconfigs) = kubeconfigs.wait_for(Option::is_some) => {
+                kubeconfigs.as_ref().and_then(|them| them.get(namespace).cloned())
+            }
             Ok(state) = state.wait_for(|state| state.cause().is_some()) => {
                 let why = state.cause().map(|cause| problem(cause, &self.name)).unwrap_or_default();
                 return unread(SEED_UNREADABLE, &format!("could not be read from the seed: {why}"));
             }
-        }
-        let key = ObjectRef::new(&self.name).within(namespace);
-        let found = self.secrets.get(&key);
-        // A store also returns an object without a namespace, which would count for all clusters.
-        let Some(found) = found.filter(|it| it.namespace().as_deref() == Some(namespace)) else {
-            let remedy = "does not exist; create it, or correct kubeConfigSecretName in the policy";
-            return unread("SecretMissing", remedy);
+            else => None,
         };
-        match kubeconfig_of(&found) {
-            Some(_) => Ok(found),
-            None => unread(
+        match found {
+            Some(Some(kubeconfig)) => Ok(kubeconfig),
+            Some(None) => unread(
                 "SecretKeyMissing",
                 &format!("has no key {KEY:?}; put the kubeconfig there"),
+            ),
+            None => unread(
+                "SecretMissing",
+                "does not exist; create it, or correct kubeConfigSecretName in the policy",
             ),
         }
     }
@@ -167,30 +152,37 @@ impl Named {
     }
 }
 
-/// The kubeconfig in a Secret.
-pub(crate) fn kubeconfig_of(secret: &Secret) -> Option<&[u8]> {
-    let ByteString(kubeconfig) = secret.data.as_ref()?.get(KEY)?;
-    Some(kubeconfig)
+/// Keeps the kubeconfigs of these Secrets. A list takes effect as a whole.
+async fn keep(events: impl Stream<Item = Event<Secret>>, kept: watch::Sender<Option<Kubeconfigs>>) {
+    let mut events = pin!(events);
+    let mut listed = Kubeconfigs::new();
+    while let Some(event) = events.next().await {
+        match event {
+            Event::Init => listed.clear(),
+            Event::InitApply(secret) => listed.extend([kubeconfig_of(secret)]),
+            Event::InitDone => {
+                kept.send_replace(Some(mem::take(&mut listed)));
+            }
+            Event::Apply(secret) => kept.send_modify(|kept| {
+                kept.get_or_insert_default().extend([kubeconfig_of(secret)]);
+            }),
+            Event::Delete(secret) => kept.send_modify(|kept| {
+                let namespace = kubeconfig_of(secret).0;
+                kept.get_or_insert_default().remove(&namespace);
+            }),
+        }
+    }
 }
 
-/// Drops all but the kubeconfig of a Secret, and of one that is too large what shows no more than that.
-fn keep_the_kubeconfig(secret: &mut Secret) {
-    let mut data = secret.data.take().unwrap_or_default();
-    data.retain(|key, _| key == KEY);
-    for ByteString(kubeconfig) in data.values_mut() {
+/// The namespace of a Secret and the kubeconfig in it; of one that is too large what shows no more than that.
+fn kubeconfig_of(secret: Secret) -> (Box<str>, Option<Arc<[u8]>>) {
+    let namespace = secret.namespace().unwrap_or_default();
+    let kubeconfig = secret.data.and_then(|mut data| data.remove(KEY));
+    let kubeconfig = kubeconfig.map(|ByteString(mut kubeconfig)| {
         kubeconfig.truncate(MAX_KUBECONFIG_BYTES + 1);
-    }
-    *secret = Secret {
-        metadata: ObjectMeta {
-            // A store of Secrets needs one, whatever a seed sends.
-            name: Some(secret.name_any()),
-            namespace: secret.namespace(),
-            resource_version: secret.resource_version(),
-            ..ObjectMeta::default()
-        },
-        data: Some(data),
-        ..Secret::default()
-    };
+        kubeconfig.into()
+    });
+    (namespace.into(), kubeconfig)
 }
 
 /// Describes why a watch broke, without anything that a Secret may hold.

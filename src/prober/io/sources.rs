@@ -6,7 +6,6 @@ use std::{
 };
 
 use http::Request;
-use k8s_openapi::api::core::v1::Secret;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::Instant,
@@ -15,7 +14,7 @@ use tokio::{
 use crate::{
     gardener::{MACHINES, Machine, MachineList},
     prober::{
-        secrets::{Named, Secrets, kubeconfig_of},
+        secrets::{Named, Secrets},
         watch,
     },
     runtime::{
@@ -204,8 +203,8 @@ pub(crate) struct Sources {
     shared: Evidence,
     cluster: Arc<str>,
     secret: Arc<Named>,
-    /// The shoot, and the Secret with the kubeconfig that it was connected by.
-    link: Option<(Shoot, Arc<Secret>)>,
+    /// The shoot, and the kubeconfig that it was connected by.
+    link: Option<(Shoot, Arc<[u8]>)>,
     /// Duration of the last successful list of leases.
     took: Duration,
 }
@@ -317,18 +316,18 @@ impl Sources {
     /// The connection by the present kubeconfig. Another kubeconfig changes only the connection:
     /// what was seen over the last one stays valid.
     async fn link(&mut self) -> Result<Shoot, Unread> {
-        let secret = match self.secret.secret(&self.cluster).await {
-            Ok(secret) => secret,
+        let kubeconfig = match self.secret.kubeconfig(&self.cluster).await {
+            Ok(kubeconfig) => kubeconfig,
             Err(error) => {
                 self.link = None;
                 return Err(error);
             }
         };
         let shoot = match self.link.take() {
-            Some((shoot, before)) if kubeconfig_of(&before) == kubeconfig_of(&secret) => shoot,
-            _ => self.connect(kubeconfig_of(&secret).unwrap_or_default())?,
+            Some((shoot, before)) if before == kubeconfig => shoot,
+            _ => self.connect(&kubeconfig)?,
         };
-        self.link = Some((shoot.clone(), secret));
+        self.link = Some((shoot.clone(), kubeconfig));
         Ok(shoot)
     }
 

@@ -15,39 +15,18 @@ use crate::{
 
 #[test]
 fn nothing_but_the_kubeconfig_is_kept() {
-    let largest = vec![b'x'; MAX_KUBECONFIG_BYTES];
-    for (kubeconfig, length) in [
-        (Some(largest.clone()), Some(MAX_KUBECONFIG_BYTES)),
-        (
-            Some([largest, vec![b'x'; 9]].concat()),
-            Some(MAX_KUBECONFIG_BYTES + 1),
-        ),
-        (None, None),
+    for (length, kept) in [
+        (0, 0),
+        (MAX_KUBECONFIG_BYTES, MAX_KUBECONFIG_BYTES),
+        (MAX_KUBECONFIG_BYTES + 9, MAX_KUBECONFIG_BYTES + 1),
     ] {
-        let encoded = kubeconfig.map(|it| STANDARD.encode(it));
-        let mut secret: Secret = serde_json::from_value(json!({
-            "metadata": {
-                "name": "dwd", "namespace": "a", "resourceVersion": "7",
-                "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "hush"},
-            },
-            "data": {"other": "aHVzaA=="},
-        }))
-        .unwrap();
-        let encoded = encoded.map(|it| serde_json::from_value(json!(it)).unwrap());
-        secret
-            .data
-            .as_mut()
-            .unwrap()
-            .extend(encoded.map(|it| (KEY.to_owned(), it)));
-        keep_the_kubeconfig(&mut secret);
-        let data = secret.data.clone().unwrap();
-        let kept: Vec<_> = data
-            .into_iter()
-            .map(|(key, it)| (key, it.0.len()))
-            .collect();
-        let expected = length.map(|it| (KEY.to_owned(), it));
-        assert_eq!(kept, Vec::from_iter(expected));
-        assert_eq!(secret.annotations().len(), 0);
+        let encoded = STANDARD.encode(vec![b'x'; length]);
+        let secret = json!({
+            "metadata": {"name": "dwd", "namespace": "a"},
+            "data": {"kubeconfig": encoded, "other": "aHVzaA=="},
+        });
+        let (namespace, found) = kubeconfig_of(serde_json::from_value(secret).unwrap());
+        assert_eq!((&*namespace, found.unwrap().len()), ("a", kept));
     }
 }
 
@@ -55,7 +34,7 @@ fn nothing_but_the_kubeconfig_is_kept() {
 fn trouble_quotes_nothing_that_was_not_understood() {
     let error = serde_json::from_str::<Secret>(r#"{"metadata": "hush"}"#).unwrap_err();
     assert!(error.to_string().contains("hush"));
-    let error = watcher::Error::InitialListFailed(kube::Error::SerdeError(error));
+    let error = kube::runtime::watcher::Error::InitialListFailed(kube::Error::SerdeError(error));
     let told = problem(&error.into(), "dwd");
     assert!(told.contains("cannot be read at line 1"), "{told}");
     assert!(!told.contains("hush"), "{told}");
@@ -105,6 +84,5 @@ fn full_pages() -> Client {
 #[tokio::test]
 async fn a_page_of_full_secrets_is_within_the_bound_of_an_answer() {
     let named = Secrets::new(full_pages(), Watches::new(Health::default())).named(&"dwd".into());
-    let secret = named.secret(&"n0".into()).await;
-    assert_eq!(kubeconfig_of(&secret.unwrap()).unwrap()[..], *b"hush");
+    assert_eq!(named.kubeconfig("n0").await.unwrap()[..], *b"hush");
 }
