@@ -222,28 +222,6 @@ mod tests {
     }
 
     #[rstest]
-    #[case::no_status(json!({"spec": {"provider": {"workers": [{"name": "w"}]}}}), "NotYetCreated")]
-    #[case::empty_status(
-        json!({"spec": {"provider": {"workers": [{"name": "w"}]}}, "status": {}}),
-        "NotYetCreated"
-    )]
-    #[case::empty_operation(
-        json!({"spec": {"provider": {"workers": [{"name": "w"}]}}, "status": {"lastOperation": {}}}),
-        "NotYetCreated"
-    )]
-    #[case::no_workers(
-        json!({"spec": {"provider": {"workers": []}}, "status": {"lastOperation": {"type": "Reconcile"}}}),
-        "NoWorkers"
-    )]
-    #[case::no_provider(json!({"status": {"lastOperation": {"type": "Reconcile"}}}), "NoWorkers")]
-    #[case::nothing(json!({}), "NoWorkers")]
-    #[case::no_shoot(json!(null), "Unreadable")]
-    #[case::wrong_type(json!({"status": {"hibernated": "no"}}), "Unreadable")]
-    fn odd_shoots(#[case] shoot: Value, #[case] expected: &str) {
-        assert_eq!(reason(shoot), expected);
-    }
-
-    #[rstest]
     #[case(None, None, "Probed")]
     #[case(Some(false), Some(false), "Probed")]
     #[case(Some(true), None, "Hibernated")]
@@ -277,17 +255,6 @@ mod tests {
             assert_eq!(reason(shoot.clone()), expected);
         }
         shoot["spec"]["provider"]["workers"] = json!([]);
-        assert_eq!(reason(shoot), expected);
-    }
-
-    #[rstest]
-    #[case::one_of_two(json!([{"name": "w"}, {"name": "c", "controlPlane": {}}]), "SelfHosted")]
-    #[case::with_fields(json!([{"name": "c", "controlPlane": {"backup": {}}}]), "SelfHosted")]
-    #[case::null(json!([{"name": "w", "controlPlane": null}]), "Probed")]
-    #[case::hosted(json!([{"name": "w"}]), "Probed")]
-    fn a_control_plane_on_its_own_nodes(#[case] workers: Value, #[case] expected: &str) {
-        let mut shoot = after("Reconcile", "Succeeded");
-        shoot["spec"]["provider"]["workers"] = workers;
         assert_eq!(reason(shoot), expected);
     }
 

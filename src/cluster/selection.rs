@@ -239,14 +239,6 @@ mod tests {
         assert_eq!(policy.warnings().len(), warnings);
     }
 
-    #[test]
-    fn a_policy_that_is_not_stored_yet_is_the_youngest() {
-        let draft = policy("a", 0, NEW, |it| {
-            it["metadata"]["creationTimestamp"] = json!(null)
-        });
-        assert_eq!(chosen(&[draft, policy("b", 0, NEW, |_| ())]), ["b", "a"]);
-    }
-
     #[rstest]
     #[case::everything(json!({}), true, true)]
     #[case::of_the_cluster(json!({"matchLabels": {"own": "x"}}), true, true)]
@@ -304,21 +296,6 @@ mod tests {
         assert!(policy.hold.undecodable);
         assert!(problem.len() < 300);
         assert_eq!(chosen(&[policy]), [""; 0]);
-    }
-
-    #[test]
-    fn a_status_makes_no_difference() {
-        let with_status = policy("a", 0, OLD, |it| {
-            it["metadata"]["resourceVersion"] = json!("99");
-            it["status"] = json!({
-                "clusters": {
-                    "selected": 1, "probing": 1, "protected": 0, "undetermined": 0, "skipped": 0,
-                },
-                "protectedClusters": [],
-                "conditions": [],
-            });
-        });
-        assert_eq!(with_status, policy("a", 0, OLD, |_| ()));
     }
 
     proptest! {

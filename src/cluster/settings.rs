@@ -380,14 +380,6 @@ mod tests {
     }
 
     #[test]
-    fn an_unreadable_shoot_has_no_settings() {
-        assert!(matches!(
-            settings(with_grace(json!(40))),
-            Err(SettingsError::Unreadable(_))
-        ));
-    }
-
-    #[test]
     fn pools_have_their_own_conditions_or_the_default() {
         let own = |conditions: Value| json!({"nodeConditions": conditions});
         let settings = settings(json!({"spec": {"provider": {"workers": [

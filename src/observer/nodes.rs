@@ -151,36 +151,14 @@ fn named(counts: &NodeCounts, count: usize, problem: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
-
     use super::*;
-
-    fn node(name: &str, conditions: &[&str]) -> Node {
-        Node {
-            name: name.into(),
-            true_conditions: conditions.iter().map(|it| (*it).to_owned()).collect(),
-            ..Node::default()
-        }
-    }
-
-    #[rstest]
-    #[case::well(&["Ready"], &[])]
-    #[case::well_by_its_network(&["NetworkUnavailable", "Ready"], &[])]
-    #[case::nothing_said(&[], &["NotReady"])]
-    #[case::pids(&["Ready", "PIDPressure"], &["PIDPressure"])]
-    #[case::memory(&["MemoryPressure", "Ready"], &["MemoryPressure"])]
-    #[case::disk(&["Ready", "DiskPressure"], &["DiskPressure"])]
-    #[case::all(
-        &["DiskPressure", "MemoryPressure", "PIDPressure"],
-        &["NotReady", "PIDPressure", "MemoryPressure", "DiskPressure"]
-    )]
-    fn what_is_wrong_with_a_node(#[case] conditions: &[&str], #[case] expected: &[&str]) {
-        assert_eq!(problems(&node("n", conditions)), expected);
-    }
 
     #[test]
     fn a_few_of_many_are_named() {
-        let nodes: Vec<Node> = ["e", "d", "c", "b", "a"].map(|name| node(name, &[])).into();
+        let nodes = ["e", "d", "c", "b", "a"].map(|name| Node {
+            name: name.into(),
+            ..Node::default()
+        });
         let troubles = NodeCounts::of(&nodes).troubles();
         assert_eq!(
             troubles,

@@ -145,21 +145,6 @@ mod tests {
     }
 
     #[test]
-    fn the_order_is_that_of_the_nanoseconds() {
-        let nanos = [i128::MIN, -1_000, -1, 0, 1, 1_000, i128::MAX];
-        let moments = nanos.map(MonoTime::from_nanos);
-        assert!(moments.is_sorted_by(|one, other| one < other));
-        assert_eq!(
-            moments[1..6]
-                .iter()
-                .map(|it| it.nanos())
-                .collect::<Vec<_>>(),
-            nanos[1..6]
-        );
-        assert_eq!(size_of::<Option<MonoTime>>(), size_of::<MonoTime>());
-    }
-
-    #[test]
     fn an_instant_and_its_moment_are_the_same_point() {
         let now = Instant::now();
         let origin = Origin::new(now);

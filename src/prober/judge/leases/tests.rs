@@ -62,35 +62,6 @@ fn periods(#[case] lease_duration: Option<i32>, #[case] seconds: f64) {
 }
 
 #[test]
-fn an_older_cache_teaches_nothing() {
-    let mut beats = Leases::default();
-    assert_eq!(
-        beats.take(&snapshot(10.0, 5, &[lease(5, 9)])),
-        Intake::Taken
-    );
-    let before = window(&beats);
-    assert_eq!(
-        beats.take(&snapshot(20.0, 4, &[lease(3, 1)])),
-        Intake::Stale
-    );
-    assert_eq!(window(&beats), before);
-    assert_eq!(
-        beats.take(&snapshot(30.0, 5, &[lease(5, 9)])),
-        Intake::Taken
-    );
-}
-
-#[test]
-fn a_restored_etcd_is_told_by_its_revision() {
-    let mut beats = Leases::default();
-    beats.take(&snapshot(10.0, 9, &[lease(9, 9)]));
-    let restored = [lease(5, 1)];
-    let restored = consistent(snapshot(20.0, 8, &restored));
-    assert_eq!(beats.take(&restored), Intake::RolledBack);
-    assert_eq!(beats.get("n").unwrap().resource_version(), 5);
-}
-
-#[test]
 fn a_restored_etcd_is_told_by_a_lease_that_went_back() {
     let mut beats = Leases::default();
     beats.take(&snapshot(10.0, 9, &[lease(9, 9)]));
@@ -192,39 +163,6 @@ fn a_stamp_a_second_beyond_the_date_is_used() {
 }
 
 #[test]
-fn a_renewal_is_later_than_the_one_before() {
-    let mut beats = Leases::default();
-    beats.take(&consistent(snapshot(10.0, 5, &[lease(5, None)])));
-    beats.take(&snapshot(20.0, 6, &[lease(6, None)]));
-    beats.take(&snapshot(30.0, 7, &[lease(7, None)]));
-    assert_eq!(window(&beats), (Some(at(10.0)), at(30.0)));
-}
-
-#[test]
-fn nothing_bounds_what_was_there_at_first() {
-    let mut beats = Leases::default();
-    beats.take(&snapshot(10.0, 5, &[lease(5, None)]));
-    assert_eq!(window(&beats), (None, at(10.0)));
-    // A lease that a consistent list lacked came after it.
-    let mut beats = Leases::default();
-    beats.take(&consistent(snapshot(10.0, 5, &[])));
-    beats.take(&snapshot(20.0, 6, &[lease(6, None)]));
-    assert_eq!(window(&beats), (Some(at(10.0)), at(20.0)));
-}
-
-#[test]
-fn a_changed_value_without_a_newer_version_is_no_renewal() {
-    let mut beats = Leases::default();
-    beats.take(&snapshot(10.0, 5, &[lease(5, None)]));
-    let odd = Lease {
-        renew_time: Some(RenewTime::from_micros(77)),
-        ..lease(5, None)
-    };
-    beats.take(&snapshot(20.0, 6, &[odd]));
-    assert_eq!(window(&beats), (None, at(10.0)));
-}
-
-#[test]
 fn a_late_cache_shows_stamps_from_before_a_step() {
     let mut beats = Leases::default();
     fn stepped(seconds: f64, revision: u64, leases: &[Lease]) -> LeaseSnapshot<'_> {
@@ -243,17 +181,6 @@ fn a_late_cache_shows_stamps_from_before_a_step() {
     beats.take(&stepped(40.0, 7, &[lease(7, 3_600 + 35)]));
     let (earliest, latest) = window(&beats);
     assert!(earliest.unwrap() >= at(33.9) && latest <= at(36.1));
-}
-
-#[test]
-fn a_lease_without_renew_time_has_no_age() {
-    let mut beats = Leases::default();
-    let silent = Lease {
-        renew_time: None,
-        ..lease(5, 9)
-    };
-    beats.take(&snapshot(10.0, 5, &[silent]));
-    assert_eq!(beats.get("n").unwrap().renewed(), None);
 }
 
 /// There is one for each of a hundred thousand nodes.

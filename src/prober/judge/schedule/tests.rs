@@ -115,24 +115,6 @@ fn the_next_read(
     assert_eq!(next, at(expected));
 }
 
-#[rstest]
-#[case::never_read(failed(7), 101.0, 110.0)]
-#[case::longer_than_the_interval(read(false), 125.0, 125.0)]
-#[case::failed_for_longer_than_the_interval(failed(1), 125.0, 125.0)]
-fn without_an_assessment(
-    #[case] outcome: ReadOutcome,
-    #[case] finished: f64,
-    #[case] expected: f64,
-) {
-    let last = LastRead {
-        started: at(100.0),
-        finished: at(finished),
-        outcome,
-    };
-    let next = RULES.next(&last, None, &Proof::default(), 0.0);
-    assert_eq!(next, at(expected));
-}
-
 fn outcomes() -> impl Strategy<Value = ReadOutcome> {
     prop_oneof![
         (any::<bool>(), any::<bool>()).prop_map(|(consistent, counting)| ReadOutcome::Read {

@@ -369,37 +369,6 @@ fn expiries(#[case] grace: u64, #[case] period: u64, #[case] expected: Option<u6
     );
 }
 
-#[rstest]
-#[case(0.6, 5, 3)]
-#[case(0.05, 20, 1)]
-#[case(0.07, 100, 7)]
-#[case(0.29, 100, 29)]
-#[case(1.0, 7, 7)]
-#[case(1e-300, 7, 1)]
-#[case(f64::MIN_POSITIVE, 1, 1)]
-#[case(0.6, 1, 1)]
-#[case(0.6, 0, 1)]
-fn fractions_are_exact(#[case] fraction: f64, #[case] all: usize, #[case] needed: usize) {
-    assert_eq!(thresholds(fraction).needed(all), needed);
-}
-
-#[rstest]
-// The proof and three seconds before the expiry of 37.5 s.
-#[case::by_the_expiry(50, 10, 19_500)]
-// As long as a kubelet may be merely late.
-#[case::by_the_period_of_ten_seconds(40, 10, 13_000)]
-// Which a kubelet that is merely late would reach, with an expiry of 12 s.
-#[case::by_the_period(13, 4, 5_200)]
-fn suspicion_precedes_the_expiry(#[case] grace: u64, #[case] period: u64, #[case] after: u128) {
-    let thresholds = LeaseRules {
-        grace: Duration::from_secs(grace),
-        ..thresholds(0.6)
-    };
-    let period = Duration::from_secs(period);
-    let expiry = thresholds.expiry(period).unwrap();
-    assert_eq!(suspicion(expiry, period).as_millis(), after);
-}
-
 /// Fewer silent nodes are no outage, but do not end one.
 #[rstest]
 #[case::single([1, 0, 0], 2, doubt(Doubt::TooFewSilent))]
@@ -600,22 +569,4 @@ fn silent_leases_are_counted_by_zone() {
         count(None, 2, 1),
     ];
     assert_eq!(seen.zones, expected);
-}
-
-#[test]
-fn zones_are_told_only_of_what_is_expired_and_only_if_they_are_known() {
-    for (expired, zone) in [(0, Some("a")), (2, None)] {
-        let leases = Leases {
-            expired,
-            fresh: 3,
-            ..Leases::default()
-        };
-        let (mut beats, mut nodes) = leases.read();
-        for node in &mut nodes {
-            node.zone = zone.map(str::to_owned);
-        }
-        learn(&mut beats, &nodes, None);
-        let seen = Assessment::new(&beats, &thresholds(0.6), false, None, at(NOW));
-        assert_eq!(seen.zones, []);
-    }
 }

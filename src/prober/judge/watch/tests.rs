@@ -165,14 +165,6 @@ impl Shoot {
 }
 
 #[test]
-fn the_first_read_is_due_at_once() {
-    let shoot = Shoot::new(RULES);
-    let next = shoot.watch.next(at(7.0), 0.5);
-    assert_eq!(next, at(7.0));
-    assert!(shoot.watch.clone().conclude().is_none());
-}
-
-#[test]
 fn new_rules_plan_the_next_read() {
     let rules = |grace| LeaseRules {
         grace: Duration::from_secs(grace),
@@ -249,21 +241,6 @@ fn outages_are_counted_a_second_apart() {
     let (again, conclusion) = shoot.probe_until(Verdict::Outage, due, 100);
     assert!(conclusion.decides);
     assert!(again >= first + 3.0 + 15.0, "proven anew at {again}");
-}
-
-#[test]
-fn health_sets_the_count_of_outages_back() {
-    let mut shoot = Shoot::new(LeaseRules {
-        failure_threshold: 2,
-        ..RULES
-    });
-    let (first, _) = shoot.probe_until(Verdict::Outage, 105.0, 100);
-    let renewed = first as i64;
-    assert_eq!(shoot.probe(first + 1.0, renewed).verdict, Verdict::Healthy);
-    let due = shoot.due(first + 1.0);
-    let (second, conclusion) = shoot.probe_until(Verdict::Outage, due, renewed);
-    assert!(!conclusion.decides);
-    assert!(shoot.probe(second + 1.0, renewed).decides);
 }
 
 #[test]
