@@ -54,18 +54,16 @@ const ODD: &[&str] = &[
 
 /// A document that can say a key twice.
 #[derive(Clone, Debug)]
-pub(crate) enum Doc {
+enum Doc {
     /// As it is written.
     Scalar(String),
-    /// A list.
-    List(Vec<Doc>),
-    /// A mapping, whose keys are not escaped yet.
-    Map(Vec<(String, Doc)>),
+    /// A mapping, whose keys are not escaped yet; or a list, whose keys are empty.
+    Many(bool, Vec<(String, Doc)>),
 }
 
 /// Something that is done to a document, somewhere.
 #[derive(Clone, Debug)]
-pub(crate) enum Change {
+enum Change {
     /// Something odd takes its place.
     Replace(Index, String),
     /// It is left out.
@@ -170,34 +168,33 @@ fn change() -> impl Strategy<Value = Change> {
 
 impl Doc {
     /// The document as it is meant.
-    pub(crate) fn of(value: &Value) -> Self {
+    fn of(value: &Value) -> Self {
+        let item = |value| (String::new(), Self::of(value));
         match value {
-            Value::Array(items) => Self::List(items.iter().map(Self::of).collect()),
+            Value::Array(items) => Self::Many(false, items.iter().map(item).collect()),
             Value::Object(entries) => {
                 let entry = |(key, value): (&String, &Value)| (key.clone(), Self::of(value));
-                Self::Map(entries.iter().map(entry).collect())
+                Self::Many(true, entries.iter().map(entry).collect())
             }
             scalar => Self::Scalar(scalar.to_string()),
         }
     }
 
-    fn repeats(&self) -> bool {
+    fn entries(&self) -> &[(String, Self)] {
         match self {
-            Self::Scalar(_) => false,
-            Self::List(items) => items.iter().any(Self::repeats),
-            Self::Map(entries) => {
-                let keys: BTreeSet<&str> = entries.iter().map(|it| it.0.as_str()).collect();
-                keys.len() < entries.len() || entries.iter().any(|it| it.1.repeats())
-            }
+            Self::Scalar(_) => &[],
+            Self::Many(_, entries) => entries,
         }
     }
 
+    fn repeats(&self) -> bool {
+        let keys: BTreeSet<&str> = self.entries().iter().map(|it| it.0.as_str()).collect();
+        let twice = matches!(self, Self::Many(true, entries) if keys.len() < entries.len());
+        twice || self.entries().iter().any(|it| it.1.repeats())
+    }
+
     fn count(&self) -> usize {
-        match self {
-            Self::Scalar(_) => 1,
-            Self::List(items) => 1 + items.iter().map(Self::count).sum::<usize>(),
-            Self::Map(entries) => 1 + entries.iter().map(|it| it.1.count()).sum::<usize>(),
-        }
+        1 + self.entries().iter().map(|it| it.1.count()).sum::<usize>()
     }
 
     fn change(&mut self, change: &Change) {
@@ -221,60 +218,34 @@ impl Doc {
 
     /// Changes what is so many behind this one; whether it was below.
     fn change_below(&mut self, at: &mut usize, change: &Change) -> bool {
-        let count = match self {
-            Self::Scalar(_) => 0,
-            Self::List(items) => items.len(),
-            Self::Map(entries) => entries.len(),
+        let Self::Many(_, entries) = self else {
+            return false;
         };
-        for index in 0..count {
+        for index in 0..entries.len() {
             *at -= 1;
             if *at == 0 {
-                self.change_child(index, change);
+                match change {
+                    Change::Replace(_, odd) => entries[index].1 = Self::Scalar(odd.clone()),
+                    Change::Remove(_) => drop(entries.remove(index)),
+                    Change::Repeat(_) => entries.push(entries[index].clone()),
+                    Change::Contradict(_, odd) => {
+                        let key = entries[index].0.clone();
+                        entries.push((key, Self::Scalar(odd.clone())));
+                    }
+                    Change::Add(_, odd) => entries[index].1.add(odd),
+                }
                 return true;
             }
-            let child = match self {
-                Self::Scalar(_) => return false,
-                Self::List(items) => &mut items[index],
-                Self::Map(entries) => &mut entries[index].1,
-            };
-            if child.change_below(at, change) {
+            if entries[index].1.change_below(at, change) {
                 return true;
             }
         }
         false
     }
 
-    fn change_child(&mut self, index: usize, change: &Change) {
-        match (self, change) {
-            (Self::List(items), Change::Replace(_, odd)) => {
-                items[index] = Self::Scalar(odd.clone());
-            }
-            (Self::Map(entries), Change::Replace(_, odd)) => {
-                entries[index].1 = Self::Scalar(odd.clone());
-            }
-            (Self::List(items), Change::Remove(_)) => drop(items.remove(index)),
-            (Self::Map(entries), Change::Remove(_)) => drop(entries.remove(index)),
-            (Self::List(items), Change::Repeat(_)) => items.push(items[index].clone()),
-            (Self::Map(entries), Change::Repeat(_)) => entries.push(entries[index].clone()),
-            (Self::Map(entries), Change::Contradict(_, odd)) => {
-                let key = entries[index].0.clone();
-                entries.push((key, Self::Scalar(odd.clone())));
-            }
-            (Self::List(items), Change::Contradict(_, odd)) => {
-                items.push(Self::Scalar(odd.clone()));
-            }
-            (Self::List(items), Change::Add(_, odd)) => items[index].add(odd),
-            (Self::Map(entries), Change::Add(_, odd)) => entries[index].1.add(odd),
-            (Self::Scalar(_), _) => {}
-        }
-    }
-
     fn add(&mut self, odd: &str) {
-        let odd = Self::Scalar(odd.to_owned());
-        match self {
-            Self::Map(entries) => entries.insert(0, ("unknown".to_owned(), odd)),
-            Self::List(items) => items.insert(0, odd),
-            Self::Scalar(_) => {}
+        if let Self::Many(_, entries) = self {
+            entries.insert(0, ("unknown".to_owned(), Self::Scalar(odd.to_owned())));
         }
     }
 
@@ -296,22 +267,19 @@ impl Doc {
                     _ => out.push_str(text),
                 }
             }
-            Self::List(items) => {
-                for (index, item) in items.iter().enumerate() {
-                    out.push(if index == 0 { '[' } else { ',' });
-                    item.write(style, out);
-                }
-                out.push_str(if items.is_empty() { "[]" } else { "]" });
-            }
-            Self::Map(entries) => {
+            Self::Many(keyed, entries) => {
+                let [open, close] = if *keyed { ['{', '}'] } else { ['[', ']'] };
+                out.push(open);
                 for (index, (key, value)) in entries.iter().enumerate() {
-                    out.push(if index == 0 { '{' } else { ',' });
-                    space(style, out);
-                    string(key, style, out);
-                    out.push(':');
+                    out.push_str(if index == 0 { "" } else { "," });
+                    if *keyed {
+                        space(style, out);
+                        string(key, style, out);
+                        out.push(':');
+                    }
                     value.write(style, out);
                 }
-                out.push_str(if entries.is_empty() { "{}" } else { "}" });
+                out.push(close);
             }
         }
         space(style, out);
