@@ -103,73 +103,48 @@ impl Item for Lease {
     const MAX_BYTES: usize = MAX_LEASES_BYTES;
 
     fn read(message: &[u8]) -> Result<Option<Self>, DecodeError> {
-        let mut said = LeaseText::default();
+        let (mut name, mut uid, mut version) = ("", "", "");
+        let (mut renewed, mut duration, mut stamp) = (None, None, Stamp::default());
         let mut fields = Fields::of(message);
         while let Some((field, value)) = fields.next()? {
             match field {
-                field::METADATA => said.take_metadata(value.bytes()?)?,
-                field::SPEC => said.take_spec(value.bytes()?)?,
+                field::METADATA => {
+                    let mut fields = Fields::of(value.bytes()?);
+                    while let Some((field, value)) = fields.next()? {
+                        match field {
+                            meta::NAME => name = value.text()?,
+                            meta::UID => uid = value.text()?,
+                            meta::RESOURCE_VERSION => version = value.text()?,
+                            meta::MANAGED_FIELDS => stamp.take_manager(value.bytes()?)?,
+                            _ => {}
+                        }
+                    }
+                }
+                field::SPEC => {
+                    let mut fields = Fields::of(value.bytes()?);
+                    while let Some((field, value)) = fields.next()? {
+                        match field {
+                            spec::LEASE_DURATION_SECONDS => duration = Some(value.number()?),
+                            spec::RENEW_TIME => renewed = timestamp(value.bytes()?)?,
+                            _ => {}
+                        }
+                    }
+                }
                 _ => {}
             }
         }
-        said.lease()
-    }
-}
-
-/// What a lease says; texts are empty where it says nothing.
-#[derive(Default)]
-struct LeaseText<'a> {
-    name: &'a str,
-    uid: &'a str,
-    version: &'a str,
-    renewed: Option<Timestamp>,
-    stamp: Stamp,
-    duration: Option<i64>,
-}
-
-impl<'a> LeaseText<'a> {
-    fn take_metadata(&mut self, message: &'a [u8]) -> Result<(), Malformed> {
-        let mut fields = Fields::of(message);
-        while let Some((field, value)) = fields.next()? {
-            match field {
-                meta::NAME => self.name = value.text()?,
-                meta::UID => self.uid = value.text()?,
-                meta::RESOURCE_VERSION => self.version = value.text()?,
-                meta::MANAGED_FIELDS => self.stamp.take_manager(value.bytes()?)?,
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn take_spec(&mut self, message: &[u8]) -> Result<(), Malformed> {
-        let mut fields = Fields::of(message);
-        while let Some((field, value)) = fields.next()? {
-            match field {
-                spec::LEASE_DURATION_SECONDS => self.duration = Some(value.number()?),
-                spec::RENEW_TIME => self.renewed = timestamp(value.bytes()?)?,
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// The lease; `None` if it has no name.
-    fn lease(self) -> Result<Option<Lease>, DecodeError> {
-        let Some(name) = list::name_of(self.name, Lease::LIST)? else {
+        let Some(name) = list::name_of(name, Self::LIST)? else {
             return Ok(None);
         };
-        let version: Option<u64> = self.version.parse().ok();
-        let renewed = self.renewed.map(|time| RenewTime(time.as_microsecond()));
-        let seconds = self
-            .duration
-            .and_then(|seconds| i32::try_from(seconds).ok());
-        Ok(Some(Lease {
+        let version: Option<u64> = version.parse().ok();
+        let renewed = renewed.map(|time| RenewTime(time.as_microsecond()));
+        let seconds = duration.and_then(|seconds| i32::try_from(seconds).ok());
+        Ok(Some(Self {
             name,
-            uid: self.uid.into(),
+            uid: uid.into(),
             resource_version: version.unwrap_or_default(),
-            renew_time: renewed.filter(|_| version.is_some() && !self.uid.is_empty()),
-            stamp: self.stamp.told(),
+            renew_time: renewed.filter(|_| version.is_some() && !uid.is_empty()),
+            stamp: stamp.told(),
             duration_seconds: seconds.filter(|seconds| *seconds > 0),
         }))
     }
