@@ -12,7 +12,7 @@ use rustls_pki_types::ServerName;
 use serde_json::Value;
 use tokio_rustls::rustls::ClientConfig;
 
-use self::entry::{Entry, entries};
+use self::entry::Entry;
 
 mod entry;
 
@@ -26,33 +26,29 @@ const MAX_DEPTH: usize = 64;
 const NO_TRUST: &str =
     "the answers of an unverified server are no evidence; set certificate-authority-data";
 const INLINE: &str = "put the content, base64 encoded, into the field of the same name with -data";
+const NO_PROXY: &str = "the API server is reached directly; remove it and set a reachable server";
 const NO_PLUGIN: &str = "no plugin is run from a Secret; set token";
+const NO_FILE: &str = "put the content of the file into token";
 const NO_BASIC: &str = "API servers no longer accept passwords; set token";
 const NO_IMPERSONATION: &str = "no other user is impersonated; set the needed user's own token";
 
-/// Fields of a cluster that would trust or reach more than the kubeconfig itself, and what to do instead.
-const REFUSED_OF_CLUSTER: [(&str, &str); 3] = [
-    ("insecure-skip-tls-verify", NO_TRUST),
-    ("certificate-authority", INLINE),
-    (
-        "proxy-url",
-        "the API server is reached directly; remove it and set a reachable server",
-    ),
-];
-
-/// Fields of a user that would run, read or be more than the kubeconfig itself, and what to do instead.
-const REFUSED_OF_USER: [(&str, &str); 11] = [
-    ("exec", NO_PLUGIN),
-    ("auth-provider", NO_PLUGIN),
-    ("tokenFile", "put the content of the file into token"),
-    ("client-certificate", INLINE),
-    ("client-key", INLINE),
-    ("username", NO_BASIC),
-    ("password", NO_BASIC),
-    ("as", NO_IMPERSONATION),
-    ("as-uid", NO_IMPERSONATION),
-    ("as-groups", NO_IMPERSONATION),
-    ("as-user-extra", NO_IMPERSONATION),
+/// Fields of a cluster or a user that would run, read, reach or trust more than the kubeconfig itself, and what to do
+/// instead.
+const REFUSED: [(&str, &str, &str); 14] = [
+    ("cluster", "insecure-skip-tls-verify", NO_TRUST),
+    ("cluster", "certificate-authority", INLINE),
+    ("cluster", "proxy-url", NO_PROXY),
+    ("user", "exec", NO_PLUGIN),
+    ("user", "auth-provider", NO_PLUGIN),
+    ("user", "tokenFile", NO_FILE),
+    ("user", "client-certificate", INLINE),
+    ("user", "client-key", INLINE),
+    ("user", "username", NO_BASIC),
+    ("user", "password", NO_BASIC),
+    ("user", "as", NO_IMPERSONATION),
+    ("user", "as-uid", NO_IMPERSONATION),
+    ("user", "as-groups", NO_IMPERSONATION),
+    ("user", "as-user-extra", NO_IMPERSONATION),
 ];
 
 /// How to reach one API server: where it is, how to know it, and what to show it. Secrets never show in `Debug`.
@@ -87,10 +83,6 @@ impl KubeconfigError {
             Self::Invalid(_) => "KubeconfigInvalid",
         }
     }
-
-    fn missing(field: &str, remedy: &str) -> Self {
-        Self::Invalid(format!("the kubeconfig lacks {field}: {remedy}"))
-    }
 }
 
 impl Access {
@@ -110,17 +102,13 @@ impl fmt::Debug for Access {
 /// Reads a kubeconfig and keeps what its current context needs.
 pub fn parse(bytes: &[u8]) -> Result<Access, KubeconfigError> {
     let config = document(bytes)?;
-    let context = context(&config)?;
-    let cluster = context.refers_to(&config, "cluster")?;
-    let user = context.refers_to(&config, "user")?;
-    cluster.refuse(&REFUSED_OF_CLUSTER)?;
-    user.refuse(&REFUSED_OF_USER)?;
+    let context = Entry::root(&config).context()?;
+    let cluster = context.used("cluster")?;
+    let user = context.used("user")?;
     let (authorization, identity) = (user.authorization()?, user.identity()?);
     if authorization.is_none() && identity.is_none() {
-        return Err(KubeconfigError::missing(
-            "users[].user.token",
-            "set it, or client-certificate-data and client-key-data",
-        ));
+        let remedy = "set it, or client-certificate-data and client-key-data";
+        return Err(user.missing("token", remedy));
     }
     let server = cluster.server()?;
     let tls = ClientConfig::builder().with_root_certificates(cluster.roots()?);
@@ -184,26 +172,6 @@ fn document(bytes: &[u8]) -> Result<Value, KubeconfigError> {
             "the kubeconfig has several YAML documents: keep only the first, which kubectl reads"
                 .to_owned(),
         ),
-    }
-}
-
-/// The context that is used: the current one, or the only one.
-fn context(config: &Value) -> Result<Entry<'_>, KubeconfigError> {
-    const CURRENT: &str = "current-context";
-    let named = |context| Entry::of("context", context);
-    let mut contexts = entries(config, "context");
-    match config.get(CURRENT) {
-        None | Some(Value::Null) => {}
-        Some(Value::String(name)) if name.is_empty() => {}
-        Some(name) => return Entry::named(config, "context", name, CURRENT),
-    }
-    match (contexts.next(), contexts.next()) {
-        (Some(only), None) => Ok(named(only)),
-        (None, _) => Err(KubeconfigError::missing("contexts", "add one")),
-        _ => Err(KubeconfigError::missing(
-            CURRENT,
-            "there are several contexts, name one",
-        )),
     }
 }
 

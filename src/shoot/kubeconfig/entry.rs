@@ -6,87 +6,112 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject
 use serde_json::Value;
 use tokio_rustls::rustls::RootCertStore;
 
-use super::{KubeconfigError, NO_TRUST};
+use super::{KubeconfigError, NO_TRUST, REFUSED};
 use crate::util::text::clean;
 
-/// Entries of the list of this kind.
-pub(super) fn entries<'a>(
-    config: &'a Value,
-    kind: &str,
-) -> impl Iterator<Item = &'a Value> + use<'a> {
-    let list = config.get(format!("{kind}s")).and_then(Value::as_array);
-    list.into_iter().flatten().filter(|entry| entry.is_object())
-}
-
-/// The content of one context, cluster or user.
+/// The content of a kubeconfig, or of one context, cluster or user in it.
 pub(super) struct Entry<'a> {
+    config: &'a Value,
+    /// Empty of the kubeconfig itself.
     kind: &'static str,
     fields: &'a Value,
 }
 
 impl<'a> Entry<'a> {
-    pub(super) fn of(kind: &'static str, entry: &'a Value) -> Self {
-        let fields = entry.get(kind).unwrap_or(&Value::Null);
-        Self { kind, fields }
-    }
-
-    /// The first entry of this kind and name, which stands in `field`.
-    pub(super) fn named(
-        config: &'a Value,
-        kind: &'static str,
-        name: &Value,
-        field: &str,
-    ) -> Result<Self, KubeconfigError> {
-        let mut entries = entries(config, kind);
-        let found = entries.find(|entry| entry.get("name") == Some(name));
-        found.map(|entry| Self::of(kind, entry)).ok_or_else(|| {
-            let name = clean(name.as_str().unwrap_or("(no text)"), 80);
-            KubeconfigError::Invalid(format!(
-                "the kubeconfig's {field} names {name:?}, of which there is none"
-            ))
-        })
-    }
-
-    /// The cluster or user that this context refers to.
-    pub(super) fn refers_to(
-        &self,
-        config: &'a Value,
-        kind: &'static str,
-    ) -> Result<Self, KubeconfigError> {
-        let field = self.path(kind);
-        match self.text(kind)? {
-            Some(name) => Self::named(config, kind, &Value::from(name), &field),
-            None => Err(KubeconfigError::missing(&field, "set the name of an entry")),
+    pub(super) fn root(config: &'a Value) -> Self {
+        Self {
+            config,
+            kind: "",
+            fields: config,
         }
     }
 
-    /// How messages name this field.
-    fn path(&self, field: &str) -> String {
-        format!("{0}s[].{0}.{field}", self.kind)
+    /// The entries of this kind, with their names.
+    fn entries(&self, kind: &'static str) -> impl Iterator<Item = (Option<&'a str>, Self)> {
+        let config = self.config;
+        let list = config.get(format!("{kind}s")).and_then(Value::as_array);
+        let entries = list.into_iter().flatten().filter(|it| it.is_object());
+        entries.map(move |entry| {
+            let fields = entry.get(kind).unwrap_or(&Value::Null);
+            let name = entry.get("name").and_then(Value::as_str);
+            (
+                name,
+                Self {
+                    config,
+                    kind,
+                    fields,
+                },
+            )
+        })
     }
 
-    pub(super) fn invalid(&self, field: &str, problem: &str) -> KubeconfigError {
-        KubeconfigError::Invalid(format!(
-            "the kubeconfig's {} is invalid: {problem}",
-            self.path(field)
-        ))
+    /// The first entry of this kind with the name that stands in a field; `None` if none stands there.
+    fn named(&self, kind: &'static str, field: &str) -> Result<Option<Self>, KubeconfigError> {
+        let Some(wanted) = self.text(field)? else {
+            return Ok(None);
+        };
+        let mut entries = self.entries(kind);
+        match entries.find(|(name, _)| *name == Some(wanted)) {
+            Some((_, entry)) => Ok(Some(entry)),
+            None => Err(KubeconfigError::Invalid(format!(
+                "the kubeconfig's {} names {:?}, of which there is none",
+                self.path(field),
+                clean(wanted, 80)
+            ))),
+        }
     }
 
-    /// Refuses an entry that sets one of these fields. client-go treats null, false, and an empty text or list as absent.
-    pub(super) fn refuse(&self, refused: &[(&str, &'static str)]) -> Result<(), KubeconfigError> {
-        let is_set = |field: &str| match self.fields.get(field) {
+    /// The context that is used: the current one, or the only one.
+    pub(super) fn context(&self) -> Result<Self, KubeconfigError> {
+        let current = "current-context";
+        if let Some(context) = self.named("context", current)? {
+            return Ok(context);
+        }
+        let mut contexts = self.entries("context");
+        match (contexts.next(), contexts.next()) {
+            (Some((_, only)), None) => Ok(only),
+            (None, _) => Err(self.missing("contexts", "add one")),
+            _ => Err(self.missing(current, "there are several contexts, name one")),
+        }
+    }
+
+    /// The cluster or user that this context uses, unless it sets a field that is refused. client-go treats null, false,
+    /// and an empty text or list as absent.
+    pub(super) fn used(&self, kind: &'static str) -> Result<Self, KubeconfigError> {
+        let used = self.named(kind, kind)?;
+        let used = used.ok_or_else(|| self.missing(kind, "set the name of an entry"))?;
+        let is_set = |field: &str| match used.fields.get(field) {
             None | Some(Value::Null | Value::Bool(false)) => false,
             Some(Value::String(text)) => !text.is_empty(),
             Some(Value::Array(items)) => !items.is_empty(),
             Some(_) => true,
         };
-        match refused.iter().find(|(field, _)| is_set(field)) {
-            Some((field, remedy)) => Err(KubeconfigError::Refused {
-                field: self.path(field),
+        let mut refused = REFUSED.iter().filter(|(of, ..)| *of == kind);
+        match refused.find(|(_, field, _)| is_set(field)) {
+            Some((_, field, remedy)) => Err(KubeconfigError::Refused {
+                field: used.path(field),
                 remedy,
             }),
-            None => Ok(()),
+            None => Ok(used),
         }
+    }
+
+    /// How messages name this field.
+    fn path(&self, field: &str) -> String {
+        match self.kind {
+            "" => field.to_owned(),
+            kind => format!("{kind}s[].{kind}.{field}"),
+        }
+    }
+
+    pub(super) fn missing(&self, field: &str, remedy: &str) -> KubeconfigError {
+        let field = self.path(field);
+        KubeconfigError::Invalid(format!("the kubeconfig lacks {field}: {remedy}"))
+    }
+
+    pub(super) fn invalid(&self, field: &str, problem: &str) -> KubeconfigError {
+        let field = self.path(field);
+        KubeconfigError::Invalid(format!("the kubeconfig's {field} is invalid: {problem}"))
     }
 
     /// The text in a field; `None` if it is absent, null or empty.
@@ -127,7 +152,7 @@ impl<'a> Entry<'a> {
         let invalid = |problem| Err(self.invalid("server", problem));
         let Some(server) = self.text("server")? else {
             let remedy = "set the https URL of the API server";
-            return Err(KubeconfigError::missing(&self.path("server"), remedy));
+            return Err(self.missing("server", remedy));
         };
         // client-go reads HOST:PORT as https if there is a CA, and then takes no path.
         let bare = !server.contains("://");
@@ -167,9 +192,7 @@ impl<'a> Entry<'a> {
         let field = "certificate-authority-data";
         let certificates = self.certificates(field)?;
         let mut roots = RootCertStore::empty();
-        for root in
-            certificates.ok_or_else(|| KubeconfigError::missing(&self.path(field), NO_TRUST))?
-        {
+        for root in certificates.ok_or_else(|| self.missing(field, NO_TRUST))? {
             // rustls' messages quote no data.
             roots
                 .add(root)
@@ -201,11 +224,12 @@ impl<'a> Entry<'a> {
     ) -> Result<Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>, KubeconfigError>
     {
         let (certificate, key) = ("client-certificate-data", "client-key-data");
-        let missing = |field, remedy| Err(KubeconfigError::missing(&self.path(field), remedy));
         match (self.certificates(certificate)?, self.data(key)?) {
             (None, None) => Ok(None),
-            (Some(_), None) => missing(key, "set the key of client-certificate-data"),
-            (None, Some(_)) => missing(certificate, "set the certificate of client-key-data"),
+            (Some(_), None) => Err(self.missing(key, "set the key of client-certificate-data")),
+            (None, Some(_)) => {
+                Err(self.missing(certificate, "set the certificate of client-key-data"))
+            }
             (Some(certificates), Some(pem)) => match PrivateKeyDer::from_pem_slice(&pem) {
                 Ok(key) => Ok(Some((certificates, key))),
                 Err(_) => Err(self.invalid(
