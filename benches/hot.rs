@@ -12,7 +12,7 @@ use dependency_watchdog::{
     cluster::{Index, Policy},
     gardener::Cluster,
     prober::{leases::LeaseSnapshot, verdict::LeaseRules, watch::Watch},
-    shoot::LeaseList,
+    shoot::{Lease, List},
     util::mono_time::MonoTime,
 };
 use divan::{Bencher, counter::BytesCount};
@@ -60,15 +60,15 @@ fn decode_5000_leases(bencher: Bencher<'_, '_>) {
     let body = LEASE_LISTS.first().unwrap();
     bencher
         .counter(BytesCount::of_slice(body))
-        .bench(|| LeaseList::decode(black_box(body)).unwrap());
+        .bench(|| List::<Lease>::decode(black_box(body)).unwrap());
 }
 
 /// What follows from a list in which all have renewed: ages, verdict, and when to read again.
 #[divan::bench]
 fn judge_5000_leases(bencher: Bencher<'_, '_>) {
-    let lists: Vec<LeaseList> = LEASE_LISTS
+    let lists: Vec<List<Lease>> = LEASE_LISTS
         .iter()
-        .map(|body| LeaseList::decode(body).unwrap())
+        .map(|body| List::<Lease>::decode(body).unwrap())
         .collect();
     let (last, before) = lists.split_last().unwrap();
     let mut watch = Watch::new(RULES);
@@ -89,7 +89,7 @@ fn judge_5000_leases(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn schedule_10000_clusters(bencher: Bencher<'_, '_>) {
     let watch = |shoot| {
-        let list = LeaseList::decode(&leases(0, shoot, FEW_LEASES)).unwrap();
+        let list = List::<Lease>::decode(&leases(0, shoot, FEW_LEASES)).unwrap();
         let mut watch = Watch::new(RULES);
         watch.observe(&snapshot(&list, 0));
         watch
@@ -142,7 +142,7 @@ fn moment(number: usize) -> MonoTime {
         + Duration::from_secs(10) * u32::try_from(number).unwrap()
 }
 
-fn snapshot(list: &LeaseList, number: usize) -> LeaseSnapshot<'_> {
+fn snapshot(list: &List<Lease>, number: usize) -> LeaseSnapshot<'_> {
     let finished = moment(number);
     LeaseSnapshot {
         started: finished - Duration::from_millis(20),
@@ -150,7 +150,7 @@ fn snapshot(list: &LeaseList, number: usize) -> LeaseSnapshot<'_> {
         date: Some(DATE + 10 * i64::try_from(number).unwrap()),
         consistent: false,
         resource_version: list.resource_version,
-        leases: &list.leases,
+        leases: &list.items,
     }
 }
 

@@ -36,15 +36,6 @@ mod time {
     pub(super) const NANOS: u32 = 2;
 }
 
-/// All leases of one namespace at one resourceVersion.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeaseList {
-    /// The list's own resourceVersion: etcd's revision if the read was consistent.
-    pub resource_version: u64,
-    /// The leases, in the server's order. One without a name belongs to no node and is left out.
-    pub leases: Vec<Lease>,
-}
-
 /// What one lease says about the node of its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
@@ -78,21 +69,6 @@ impl RenewTime {
     /// Microseconds since the unix epoch.
     pub const fn as_micros(self) -> i64 {
         self.0
-    }
-}
-
-impl LeaseList {
-    /// Decodes the body of a list of leases in protobuf.
-    ///
-    /// # Errors
-    ///
-    /// If it is no whole, orderable LeaseList, or a lease has a name that no object can have.
-    pub fn decode(body: &[u8]) -> Result<Self, DecodeError> {
-        let (resource_version, leases) = list::decode(body)?;
-        Ok(Self {
-            resource_version,
-            leases,
-        })
     }
 }
 

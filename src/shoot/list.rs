@@ -57,8 +57,30 @@ impl From<Malformed> for DecodeError {
     }
 }
 
+/// All objects of one kind at one resourceVersion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct List<T> {
+    /// The list's own resourceVersion: etcd's revision if the read was consistent.
+    pub resource_version: u64,
+    /// The objects, in the server's order. One without a name is left out.
+    pub items: Vec<T>,
+}
+
+impl<T: Item> List<T> {
+    /// Decodes the body of a list in protobuf.
+    ///
+    /// # Errors
+    ///
+    /// If it is no whole, orderable list, or an object has a name that none can have.
+    pub fn decode(body: &[u8]) -> Result<Self, DecodeError> {
+        let mut coming = Coming::new();
+        coming.take(body)?;
+        coming.end()
+    }
+}
+
 /// An object of a list, read from its message.
-pub(super) trait Item: Sized {
+pub trait Item: Sized {
     /// The kind of the list.
     const LIST: &'static str;
     /// The list, as messages name it.
@@ -138,8 +160,8 @@ impl<T: Item> Coming<T> {
         Ok(())
     }
 
-    /// Ends the list: its resourceVersion, and its items.
-    pub(super) fn end(self) -> Result<(u64, Vec<T>), DecodeError> {
+    /// Ends the list.
+    pub(super) fn end(self) -> Result<List<T>, DecodeError> {
         let is_whole = matches!(self.place, Place::Envelope { full: true }) && self.rest.is_empty();
         if !is_whole {
             return Err(CUT_OFF.into());
@@ -149,7 +171,10 @@ impl<T: Item> Coming<T> {
             return refused(format!("only a part of a {}", T::LIST));
         }
         match self.version.parse() {
-            Ok(version) => Ok((version, self.items)),
+            Ok(resource_version) => Ok(List {
+                resource_version,
+                items: self.items,
+            }),
             Err(_) => refused(format!(
                 "a {} whose resourceVersion is {:?}, not a number",
                 T::LIST,
@@ -244,13 +269,6 @@ impl<T: Item> Coming<T> {
     }
 }
 
-/// Decodes a body that has come as a whole.
-pub(super) fn decode<T: Item>(body: &[u8]) -> Result<(u64, Vec<T>), DecodeError> {
-    let mut coming = Coming::new();
-    coming.take(body)?;
-    coming.end()
-}
-
 #[cfg(test)]
 mod tests {
     use fake::farm::{
@@ -302,7 +320,7 @@ mod tests {
                     break coming.end();
                 }
             };
-            prop_assert_eq!(read, decode(&body));
+            prop_assert_eq!(read, List::decode(&body));
         }
     }
 }

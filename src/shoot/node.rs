@@ -73,15 +73,6 @@ impl Node {
     pub fn is_ready(&self) -> bool {
         self.true_conditions.iter().any(|it| it == "Ready")
     }
-
-    /// Decodes the body of a list of nodes in protobuf; one without a name is left out.
-    ///
-    /// # Errors
-    ///
-    /// If it is no whole NodeList, or a node has a name that no object can have.
-    pub fn decode_list(body: &[u8]) -> Result<Vec<Self>, DecodeError> {
-        Ok(list::decode(body)?.1)
-    }
 }
 
 impl Item for Node {

@@ -12,8 +12,8 @@ use jiff::fmt::rfc2822::DateTimeParser;
 use serde::Deserialize;
 
 use super::client::{Body, Shoot};
-use super::lease::LeaseList;
-use super::list::{Coming, DecodeError, Item};
+use super::lease::Lease;
+use super::list::{Coming, DecodeError, Item, List};
 use super::node::Node;
 use super::unread::{MAX_RETRY_AFTER, MIN_RETRY_AFTER, Target, Unread};
 use super::wire;
@@ -62,7 +62,7 @@ pub struct LeaseRead {
     /// The size of its body.
     pub bytes: usize,
     /// The list.
-    pub list: LeaseList,
+    pub list: List<Lease>,
 }
 
 impl Shoot {
@@ -81,10 +81,7 @@ impl Shoot {
             date: date(&listed.headers),
             consistency,
             bytes: listed.bytes,
-            list: LeaseList {
-                resource_version: listed.resource_version,
-                leases: listed.items,
-            },
+            list: listed.list,
         })
     }
 
@@ -95,7 +92,7 @@ impl Shoot {
         limit: Duration,
     ) -> Result<(Vec<Node>, usize), Unread> {
         let listed = self.list(consistency, limit).await?;
-        Ok((listed.items, listed.bytes))
+        Ok((listed.list.items, listed.bytes))
     }
 
     async fn list<T: Item>(
@@ -136,13 +133,12 @@ impl Shoot {
                 start.extend(data.iter().take(START_BYTES - start.len()));
                 coming.take(&data).map_err(|it| refused(it, &start))?;
             }
-            let (resource_version, items) = coming.end().map_err(|it| refused(it, &start))?;
+            let list = coming.end().map_err(|it| refused(it, &start))?;
             body.keep().await;
             Ok(Listed {
                 headers: head.headers,
                 bytes,
-                resource_version,
-                items,
+                list,
             })
         };
         within(tried, limit, exchange).await
@@ -174,8 +170,7 @@ pub(super) async fn within<T>(
 struct Listed<T> {
     headers: HeaderMap,
     bytes: usize,
-    resource_version: u64,
-    items: Vec<T>,
+    list: List<T>,
 }
 
 #[derive(Deserialize)]

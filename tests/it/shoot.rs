@@ -71,11 +71,11 @@ async fn leases_and_nodes() {
     assert_eq!(cached.date, Some(1_795_172_553));
     assert_eq!(cached.consistency, Consistency::Cached);
     assert_eq!(
-        (cached.list.resource_version, cached.list.leases.len()),
+        (cached.list.resource_version, cached.list.items.len()),
         (42, 3)
     );
     assert_eq!(
-        cached.list.leases[2].renew_time,
+        cached.list.items[2].renew_time,
         Some(RenewTime::from_micros(1_500_000))
     );
 
@@ -338,7 +338,7 @@ async fn a_slow_answer_within_the_limit_is_an_answer() {
             .await
             .unwrap()
             .list
-            .leases
+            .items
             .len(),
         3
     );

@@ -184,7 +184,7 @@ mod tests {
             }
             let read = shoot.leases(Consistency::Cached, LIMIT).await;
             match &read {
-                Ok(read) => assert!(expected.is_none() && read.list.leases.len() == 5),
+                Ok(read) => assert!(expected.is_none() && read.list.items.len() == 5),
                 Err(error) => assert_eq!(Some(error.reason), expected, "{error}"),
             }
             if death.is_none() {

@@ -19,8 +19,8 @@ use dependency_watchdog::{
     prober::{instruments::Instruments, leases::LeaseSnapshot, nodes::Facts, watch::Watch},
     runtime::admin::Admin,
     shoot::{
-        Consistency, Dial, LeaseList, MAX_ITEM_BYTES, MAX_ITEMS, MAX_LEASES_BYTES, MAX_NODES_BYTES,
-        Node, Shoot, Unread, parse,
+        Consistency, Dial, Lease, List, MAX_ITEM_BYTES, MAX_ITEMS, MAX_LEASES_BYTES,
+        MAX_NODES_BYTES, Node, Shoot, Unread, parse,
     },
     util::mono_time::MonoTime,
 };
@@ -236,7 +236,7 @@ fn what_is_listed_in_an_object_is_not_kept() {
             let flood = Flood::within("LeaseList", &leases, &manager, most);
             let hostile = Hostile::start(flood).await;
             let read = hostile.shoot.leases(Consistency::Cached, LONG).await;
-            assert_eq!(read.unwrap().list.leases[0].stamp, None);
+            assert_eq!(read.unwrap().list.items[0].stamp, None);
             let flood = Flood::within("NodeList", &nodes, &condition, most);
             let hostile = Hostile::start(flood).await;
             let read = hostile.shoot.nodes(Consistency::Cached, LONG).await;
@@ -284,7 +284,7 @@ fn many_full_lists_are_kept_in_little() {
         let [leases, nodes] = [leases, nodes].map(|list| encoded(&list));
         let kept: Vec<Watch> = (0..SHOOTS)
             .map(|_| {
-                let list = LeaseList::decode(&leases).unwrap();
+                let list = List::<Lease>::decode(&leases).unwrap();
                 let mut watch = Watch::new(LeaseRules::default());
                 watch.observe(&LeaseSnapshot {
                     started: MonoTime::from_nanos(0),
@@ -292,9 +292,9 @@ fn many_full_lists_are_kept_in_little() {
                     date: None,
                     consistent: true,
                     resource_version: list.resource_version,
-                    leases: &list.leases,
+                    leases: &list.items,
                 });
-                let nodes = Node::decode_list(&nodes).unwrap();
+                let nodes = List::<Node>::decode(&nodes).unwrap().items;
                 watch.learn(&Facts {
                     began: MonoTime::from_nanos(1),
                     nodes: &nodes,
@@ -403,7 +403,7 @@ fn deep_nesting_is_refused() {
                     .leases(Consistency::Cached, LONG)
                     .await
                     .unwrap();
-                assert_eq!(read.list.leases[0].stamp, None);
+                assert_eq!(read.list.items[0].stamp, None);
             }
         });
         for (open, depth) in [

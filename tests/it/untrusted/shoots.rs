@@ -1,7 +1,7 @@
 //! What a shoot answers: leases and Nodes, read from protobuf as they come, are what their JSON says.
 
 use dependency_watchdog::shoot::{
-    DecodeError, Lease, LeaseList, MAX_ITEM_BYTES, MAX_ITEMS, MAX_NAME_BYTES, Node, RenewTime,
+    DecodeError, Lease, List, MAX_ITEM_BYTES, MAX_ITEMS, MAX_NAME_BYTES, Node, RenewTime,
 };
 use fake::farm::wire::{Message, wrapped};
 use jiff::Timestamp;
@@ -178,12 +178,11 @@ fn items<'a>(list: &'a Value, kind: &str) -> Option<(u64, &'a [Value])> {
     (whole && bounded).then_some((version, items))
 }
 
-fn expected_leases(list: &Value) -> Option<LeaseList> {
+fn expected_leases(list: &Value) -> Option<List<Lease>> {
     let (resource_version, items) = items(list, "LeaseList")?;
-    let leases = items.iter().filter_map(lease).collect();
-    Some(LeaseList {
+    Some(List {
         resource_version,
-        leases,
+        items: items.iter().filter_map(lease).collect(),
     })
 }
 
@@ -211,7 +210,7 @@ fuzzed!(
         if let Ok(plain) = serde_json::from_str::<Value>(&text)
             && !has_arrays_of_owned(&plain)
         {
-            let read = LeaseList::decode(&encoded(&plain));
+            let read = List::<Lease>::decode(&encoded(&plain));
             prop_assert_eq!(read.ok(), expected_leases(&plain));
         }
         Ok(())
@@ -224,8 +223,8 @@ fuzzed!(
     changed(vec![nodes()], 4),
     |Changed { text, .. }| {
         if let Ok(plain) = serde_json::from_str::<Value>(&text) {
-            let read = Node::decode_list(&encoded(&plain));
-            prop_assert_eq!(read.ok(), expected_nodes(&plain));
+            let read = List::<Node>::decode(&encoded(&plain));
+            prop_assert_eq!(read.ok().map(|it| it.items), expected_nodes(&plain));
         }
         Ok(())
     }
@@ -240,8 +239,8 @@ fuzzed!(
     ])),
     |body| {
         let errors = [
-            LeaseList::decode(&body).err(),
-            Node::decode_list(&body).err(),
+            List::<Lease>::decode(&body).err(),
+            List::<Node>::decode(&body).err(),
         ];
         for error in errors.into_iter().flatten() {
             let told = error.to_string();
@@ -271,13 +270,13 @@ fn what_a_real_server_answers_is_the_same_in_both_encodings() {
     };
     let partial = |list| Some(DecodeError::NoList(format!("only a part of a {list}")));
     let (page, wire, json) = pages("leases");
-    assert_eq!(LeaseList::decode(&page).err(), partial("LeaseList"));
-    let leases = LeaseList::decode(&wire).unwrap();
-    assert!(leases.leases.iter().all(|it| it.stamp.is_some()));
+    assert_eq!(List::<Lease>::decode(&page).err(), partial("LeaseList"));
+    let leases = List::<Lease>::decode(&wire).unwrap();
+    assert!(leases.items.iter().all(|it| it.stamp.is_some()));
     assert_eq!(Some(leases), expected_leases(&json));
     let (page, wire, json) = pages("nodes");
-    assert_eq!(Node::decode_list(&page).err(), partial("NodeList"));
-    let nodes = Node::decode_list(&wire).unwrap();
+    assert_eq!(List::<Node>::decode(&page).err(), partial("NodeList"));
+    let nodes = List::<Node>::decode(&wire).unwrap().items;
     assert!(nodes.iter().all(|it| it.zone.is_some()));
     assert_eq!(Some(nodes), expected_nodes(&json));
 }
@@ -327,13 +326,13 @@ fn other_bodies_are_refused() {
         (b"".to_vec(), "cut off"),
         (b"{\"kind\":\"LeaseList\"}".to_vec(), "another beginning"),
     ] {
-        let error = LeaseList::decode(&body).unwrap_err().to_string();
+        let error = List::<Lease>::decode(&body).unwrap_err().to_string();
         assert!(error.contains(says), "{says}: {error}");
     }
     let most = leases("7", "", &vec![Message::default(); MAX_ITEMS]);
-    assert_eq!(LeaseList::decode(&most).unwrap().leases, []);
+    assert_eq!(List::<Lease>::decode(&most).unwrap().items, []);
     let longest = leases("7", "", &[named(&"n".repeat(253))]);
-    assert_eq!(LeaseList::decode(&longest).unwrap().leases.len(), 1);
+    assert_eq!(List::<Lease>::decode(&longest).unwrap().items.len(), 1);
 }
 
 /// A kubelet may write bytes that are no UTF-8 into its own Node, and the API server passes them on. In JSON it writes
@@ -388,7 +387,7 @@ fn what_one_kubelet_writes_hides_no_other_node() {
     ] {
         let other = Message::default().bytes(1, named("other"));
         let body = wrapped("v1", "NodeList", list("7", "", &[node, other]));
-        let nodes = Node::decode_list(&body).unwrap();
+        let nodes = List::<Node>::decode(&body).unwrap().items;
         assert_eq!(nodes.len(), 2, "{place}");
         assert_eq!(told(&nodes[0]), says, "{place}");
     }

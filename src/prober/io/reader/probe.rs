@@ -184,6 +184,6 @@ fn snapshot(origin: Origin, read: &LeaseRead) -> LeaseSnapshot<'_> {
         date: read.date,
         consistent: read.consistency == Consistency::Consistent,
         resource_version: read.list.resource_version,
-        leases: &read.list.leases,
+        leases: &read.list.items,
     }
 }
