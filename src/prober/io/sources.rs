@@ -80,6 +80,75 @@ impl Evidence {
         }
     }
 
+    /// The seed from which Machines are read. What is urgent does not wait for what is reported.
+    pub(crate) fn seed(&self, urgent: bool) -> Seed {
+        match urgent {
+            true => self.seed.acting(),
+            false => self.seed.clone(),
+        }
+    }
+
+    /// Lists the Nodes of the shoot of this cluster: with the Machines in this seed and neither from a cache, or alone
+    /// and from a cache, for which no verdict waits.
+    ///
+    /// The turn on the seed comes first, since Nodes take memory; the request last, since a shoot that does not answer
+    /// is to cause none.
+    ///
+    /// # Errors
+    ///
+    /// If one of them cannot be read.
+    pub(crate) async fn nodes(
+        self,
+        cluster: Arc<str>,
+        shoot: Shoot,
+        seed: Option<Seed>,
+    ) -> Result<NodeLists, Unread> {
+        let consistency = match &seed {
+            Some(seed) => {
+                seed.turn().await;
+                Consistency::Consistent
+            }
+            None => Consistency::Cached,
+        };
+        let began = Instant::now();
+        let (nodes, bytes) = shoot.nodes(consistency, NODES_LIMIT).await?;
+        let machines = match &seed {
+            Some(seed) => self.machines(&cluster, seed).await.map_err(|problem| {
+                let place = format!("the Machines in namespace {cluster}");
+                let message = format!("{place} could not be read from the seed: {problem}");
+                Unread::new(SEED_UNREADABLE, message)
+            })?,
+            None => Machines::Unread,
+        };
+        Ok(NodeLists {
+            began,
+            nodes,
+            bytes,
+            machines,
+        })
+    }
+
+    async fn machines(&self, cluster: &str, seed: &Seed) -> Result<Machines, String> {
+        let list = Request::get(MachineList::path(cluster)).body(Vec::new());
+        let list = list.map_err(|failed| failed.to_string())?;
+        let list = seed.client().request::<MachineList>(list);
+        match seed.call_at_turn(list).await {
+            // Any object with items decodes as a list. One without Machines would exclude all nodes: a
+            // silent cluster would look like one with nothing to protect.
+            Ok(list) if list.kind != MACHINE_LIST => {
+                let kind = clean(&list.kind, MAX_KIND);
+                Err(format!("kind {kind:?} came instead of {MACHINE_LIST}"))
+            }
+            Ok(list) => Ok(Machines::Served(list.items)),
+            Err(failed) if failed.code() == Some(404) => match self.lacks_machines(seed).await {
+                Ok(true) => Ok(Machines::Unserved),
+                Ok(false) => Err(failed.to_string()),
+                Err(failed) => Err(failed.to_string()),
+            },
+            Err(failed) => Err(failed.to_string()),
+        }
+    }
+
     /// Whether the seed lists its API groups, and none of them has Machines. A path that is not found may be
     /// the word of a proxy; without Machines all nodes would count, and a rolling update be an outage.
     async fn lacks_machines(&self, seed: &Seed) -> Result<bool, CallError> {
@@ -115,88 +184,6 @@ pub(crate) enum Machines {
     Served(Vec<Machine>),
 }
 
-/// Reads Nodes and Machines, beside what its [`Sources`] read.
-pub(crate) struct NodeSource {
-    shared: Evidence,
-    cluster: Arc<str>,
-    shoot: Shoot,
-}
-
-impl NodeSource {
-    /// Lists the Nodes from a cache, for which no verdict waits.
-    ///
-    /// # Errors
-    ///
-    /// If they cannot be read.
-    pub(crate) async fn nodes(self) -> Result<NodeLists, Unread> {
-        self.read(Consistency::Cached, None).await
-    }
-
-    /// Lists Nodes and Machines, neither from a cache. `urgent` ones do not wait for what is reported.
-    ///
-    /// # Errors
-    ///
-    /// If one of them cannot be read.
-    pub(crate) async fn all(self, urgent: bool) -> Result<NodeLists, Unread> {
-        let seed = match urgent {
-            true => self.shared.seed.acting(),
-            false => self.shared.seed.clone(),
-        };
-        self.read(Consistency::Consistent, Some(&seed)).await
-    }
-
-    /// The turn on the seed comes first, since Nodes take memory; the request last, since a shoot that does not answer
-    /// is to cause none.
-    async fn read(self, of: Consistency, seed: Option<&Seed>) -> Result<NodeLists, Unread> {
-        if let Some(seed) = seed {
-            seed.turn().await;
-        }
-        let began = Instant::now();
-        let (nodes, bytes) = self.shoot.nodes(of, NODES_LIMIT).await?;
-        let machines = match seed {
-            Some(seed) => self.machines(seed).await?,
-            None => Machines::Unread,
-        };
-        Ok(NodeLists {
-            began,
-            nodes,
-            bytes,
-            machines,
-        })
-    }
-
-    async fn machines(&self, seed: &Seed) -> Result<Machines, Unread> {
-        let error = |problem: String| {
-            let place = format!("the Machines in namespace {}", self.cluster);
-            let message = format!("{place} could not be read from the seed: {problem}");
-            Unread::new(SEED_UNREADABLE, message)
-        };
-        let list = Request::get(MachineList::path(&self.cluster)).body(Vec::new());
-        let list = list.map_err(|failed| error(failed.to_string()))?;
-        let list = seed.client().request::<MachineList>(list);
-        let list = match seed.call_at_turn(list).await {
-            Ok(list) => list,
-            Err(failed) if failed.code() == Some(404) => {
-                let lacks = self.shared.lacks_machines(seed).await;
-                return match lacks.map_err(|failed| error(failed.to_string()))? {
-                    true => Ok(Machines::Unserved),
-                    false => Err(error(failed.to_string())),
-                };
-            }
-            Err(failed) => return Err(error(failed.to_string())),
-        };
-        // Any object with items decodes as a list. One without Machines would exclude all nodes: a
-        // silent cluster would look like one with nothing to protect.
-        if list.kind != MACHINE_LIST {
-            let kind = clean(&list.kind, MAX_KIND);
-            return Err(error(format!(
-                "kind {kind:?} came instead of {MACHINE_LIST}"
-            )));
-        }
-        Ok(Machines::Served(list.items))
-    }
-}
-
 /// The sources of one cluster's evidence. They move through each read, so that a read that is
 /// dropped takes its connection with it.
 pub(crate) struct Sources {
@@ -226,15 +213,6 @@ impl Sources {
     /// The shoot that was read last, if any, over the same connection.
     pub(crate) fn shoot(&self) -> Option<Shoot> {
         self.link.as_ref().map(|(shoot, _)| shoot.clone())
-    }
-
-    /// Reads the Nodes of this shoot, and its Machines.
-    pub(crate) fn nodes_of(&self, shoot: Shoot) -> NodeSource {
-        NodeSource {
-            shared: self.shared.clone(),
-            cluster: self.cluster.clone(),
-            shoot,
-        }
     }
 
     /// Waits for the turn of a cluster that is read for the first time.

@@ -120,14 +120,11 @@ impl Task {
             (None, _) => {
                 let urgent = self.watch.wants_facts() || self.orders.awaits_nodes();
                 let all = urgent || self.orders.protected || self.watch.lacks_facts();
-                let source = self.sources.nodes_of(shoot);
-                let task = self.beside.spawn(async move {
-                    let read = match all {
-                        true => source.all(urgent).await,
-                        false => source.nodes().await,
-                    };
-                    (generation, Beside::Nodes(read))
-                });
+                let evidence = self.orders.context.evidence.clone();
+                let seed = all.then(|| evidence.seed(urgent));
+                let lists = evidence.nodes(self.name.clone(), shoot, seed);
+                let lists = async move { (generation, Beside::Nodes(lists.await)) };
+                let task = self.beside.spawn(lists);
                 let read = NodeRead { urgent, task };
                 if let Some(before) = self.nodes.under_way.replace(read) {
                     before.task.abort();
