@@ -113,11 +113,32 @@ impl LeaseReader {
         let (sender, receiver) = watch::channel(orders.clone());
         // One waits to be taken up, while the next is read.
         let (news, reads) = mpsc::channel(1);
-        let task = Task::new(name, orders, receiver, news, counted);
+        let (settings, evidence) = (&orders.settings, &orders.context.evidence);
+        let now = Instant::now();
+        let task = Box::new(Task {
+            sources: evidence.of(name.clone(), &settings.secret_name),
+            watch: Watch::new(settings.rules),
+            observation: Observation::new(settings.observer.clone(), None, now, 0.0),
+            name,
+            orders,
+            receiver,
+            news,
+            counted,
+            turn: None,
+            is_due: true,
+            draw: 0.0,
+            reached: None,
+            proving: false,
+            redialled: None,
+            beside: JoinSet::new(),
+            began: None,
+            generation: 0,
+            nodes: NodeReads::new(now),
+        });
         Self {
             orders: sender,
             reads,
-            task: AbortOnDropHandle::new(tokio::spawn(Box::new(task).run())),
+            task: AbortOnDropHandle::new(tokio::spawn(task.run())),
         }
     }
 
@@ -181,43 +202,6 @@ struct Task {
 }
 
 impl Task {
-    fn new(
-        name: Arc<str>,
-        orders: ReadSettings,
-        receiver: watch::Receiver<ReadSettings>,
-        news: mpsc::Sender<Box<Read>>,
-        counted: Option<InState>,
-    ) -> Self {
-        let (settings, evidence) = (&orders.settings, &orders.context.evidence);
-        let now = Instant::now();
-        Self {
-            sources: evidence.of(name.clone(), &settings.secret_name),
-            watch: Watch::new(settings.rules),
-            observation: Observation::new(settings.observer.clone(), None, now, 0.0),
-            name,
-            orders,
-            receiver,
-            news,
-            counted,
-            turn: None,
-            is_due: true,
-            draw: 0.0,
-            reached: None,
-            proving: false,
-            redialled: None,
-            beside: JoinSet::new(),
-            began: None,
-            generation: 0,
-            nodes: NodeReads {
-                under_way: None,
-                began: None,
-                allowed: now,
-                failures: 0,
-                error: None,
-            },
-        }
-    }
-
     async fn run(mut self: Box<Self>) {
         self.count(probe::PENDING);
         self.recall();

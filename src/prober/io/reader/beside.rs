@@ -43,17 +43,29 @@ pub(super) enum Beside {
 
 /// Reads of Nodes, and of Machines with them.
 pub(super) struct NodeReads {
-    pub(super) under_way: Option<NodeRead>,
-    pub(super) began: Option<Instant>,
+    under_way: Option<NodeRead>,
+    began: Option<Instant>,
     /// None begins before.
     pub(super) allowed: Instant,
-    pub(super) failures: u32,
+    failures: u32,
     /// Why Nodes or Machines could not be read, if that is the last that is known of them.
     pub(super) error: Option<Unread>,
 }
 
+impl NodeReads {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            under_way: None,
+            began: None,
+            allowed: now,
+            failures: 0,
+            error: None,
+        }
+    }
+}
+
 /// A read of Nodes that is under way.
-pub(super) struct NodeRead {
+struct NodeRead {
     /// It waits for nothing that is reported.
     urgent: bool,
     task: AbortHandle,
