@@ -470,25 +470,6 @@ mod tests {
         }
     }
 
-    #[rstest]
-    #[case::failed(node("n"), of(&["Failed"]), COUNTS)]
-    #[case::terminating(node("n"), of(&["Terminating"]), COUNTS)]
-    #[case::no_machine(node("n"), of(&[]), excluded(Exclusion::NoMachine))]
-    #[case::no_node(node("m"), of(&["Running"]), excluded(Exclusion::NoNode))]
-    #[case::unmanaged(unmanaged(node("n")), of(&["Failed"]), excluded(Exclusion::NotManaged))]
-    #[case::labelled(labelled(node("n")), of(&["Running"]), excluded(Exclusion::ExcludedByLabel))]
-    #[case::updating(updating(node("n")), of(&["Running"]), excluded(Exclusion::InPlaceUpdate))]
-    #[case::condition(ill(None, &["DiskPressure"]), None, excluded(Exclusion::PoolCondition))]
-    fn a_fresh_lease_of_a_protected_cluster_counts_whatever_the_phase(
-        #[case] node: Node,
-        #[case] machines: Option<Vec<Machine>>,
-        #[case] expected: Option<Exclusion>,
-    ) {
-        let excluded = place(node, machines.as_deref()).excluded;
-        let excluded = excluded.filter(|why| !why.is_going());
-        assert_eq!(excluded, expected);
-    }
-
     /// That it is gone, or without a lease, is no decision.
     #[rstest]
     #[case::with_a_condition(ill(None, &["NetworkUnavailable"]), None, 1)]

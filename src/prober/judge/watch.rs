@@ -229,7 +229,6 @@ impl Watch {
             self.onset = None;
             self.forget_facts(snapshot.started);
         }
-        self.facts.lack_leases = !self.leases.are_placed();
         self.last = Some(LastRead {
             started: snapshot.started,
             finished: snapshot.finished,
@@ -261,18 +260,15 @@ impl Watch {
     pub fn wants_facts(&self) -> bool {
         let seen = self.assessment.as_ref();
         let seen = seen.filter(|seen| seen.protected || seen.suspect());
-        seen.is_some_and(|seen| {
-            let again = self.leases.look_again();
-            self.facts.are_wanted(seen, &self.proof, again)
-        })
+        seen.is_some_and(|seen| self.facts.are_wanted(seen, &self.proof, &self.leases))
     }
 
     /// Whether Nodes and Machines say too little to judge an outage by: they have not been read, leases have come
     /// since, or none counts.
     pub(crate) fn lacks_facts(&self) -> bool {
         let seen = self.assessment.as_ref();
-        let facts = &self.facts;
-        facts.read.is_none() || facts.lack_leases || seen.is_none_or(|seen| seen.candidates == 0)
+        let none_counts = seen.is_none_or(|seen| seen.candidates == 0);
+        self.facts.read.is_none() || none_counts || !self.leases.are_placed()
     }
 
     /// Whether Nodes and Machines have been read since the leases are those that they are.
@@ -293,7 +289,6 @@ impl Watch {
         if self.facts.read.is_none() {
             self.leases.doubt_nodes();
         }
-        self.facts.lack_leases = !self.leases.are_placed();
         self.is_due = self.awaits_facts;
         self.assessment = self.last.map(|last| self.assess(last.started));
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    prober::{proof::Proof, verdict::Assessment},
+    prober::{leases::Leases, proof::Proof, verdict::Assessment},
     util::mono_time::MonoTime,
 };
 
@@ -19,20 +19,18 @@ pub(in crate::prober) struct NodeFacts {
     pub(super) read: Option<MonoTime>,
     /// When they were to be read again: ones from before say nothing.
     pub(super) forgot: MonoTime,
-    /// Leases came since the facts were read, or were created anew.
-    pub(super) lack_leases: bool,
 }
 
 impl NodeFacts {
     /// Whether they are to be read for what the leases show: a verdict depends on them, or is about to. While the
-    /// cluster is suspect or protected they are read again after this pause.
-    pub(super) fn are_wanted(&self, seen: &Assessment, proof: &Proof, again: Duration) -> bool {
+    /// cluster is suspect or protected they are read again and again.
+    pub(super) fn are_wanted(&self, seen: &Assessment, proof: &Proof, leases: &Leases) -> bool {
         let Some(read) = self.read else {
             return seen.protected || seen.suspect() && proof.counts_since().is_some();
         };
-        let is_old = seen.at.since(read) >= again.min(AGAIN);
+        let is_old = seen.at.since(read) >= leases.look_again().min(AGAIN);
         match (seen.protected, seen.suspect()) {
-            (true, _) if self.lack_leases || is_old => true,
+            (true, _) if is_old || !leases.are_placed() => true,
             (_, true) => is_old || is_before(read, seen, proof),
             _ => false,
         }
