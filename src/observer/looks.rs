@@ -7,10 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{
-    provider::timeout_of,
-    state::{Found, Ready},
-};
+use super::{provider::timeout_of, state::Found};
 use crate::{
     api::MetricsProvider,
     checks::{Outcome, Runner},
@@ -38,13 +35,14 @@ impl Looks {
     pub(crate) async fn ready(self, shoot: Shoot, limit: Duration) -> Found {
         let limit = limit.min(READY_LIMIT);
         let began = Instant::now();
-        let (ready, result) = match shoot.readiness(limit).await {
-            Ok(Readiness::Ready) => (Ready::Yes, "success"),
-            Ok(Readiness::NotReady(failed)) => (Ready::No(failed), "failure"),
-            Err(error) => (Ready::Unknown(error.to_string()), result(&error)),
+        let ready = shoot.readiness(limit).await;
+        let result = match &ready {
+            Ok(Readiness::Ready) => "success",
+            Ok(Readiness::NotReady(_)) => "failure",
+            Err(error) => result(error),
         };
         self.metrics.ended("readyz", result, began.elapsed(), limit);
-        Found::Ready(ready)
+        Found::Ready(ready.map_err(|error| error.message))
     }
 
     /// Looks at a provider of metrics of this cluster: its API over this connection, a URL over one of its own,

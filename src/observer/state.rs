@@ -21,11 +21,11 @@ use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
 use self::known::Known;
-pub use self::known::Ready;
 use super::{NodeCounts, provider::Provider};
 use crate::{
     api::{CheckStatus, ClusterHealthStatus, ClusterState, OUTAGE, ObserverSettings, Protection},
     checks::Outcome,
+    shoot::Readiness,
 };
 
 /// Pause between two looks at what may change at any time and costs little, and at Nodes that are not well, or that
@@ -82,8 +82,8 @@ pub enum Look {
 pub enum Found {
     /// The Nodes, or why they could not be read.
     Nodes(Result<NodeCounts, String>),
-    /// What the API server says.
-    Ready(Ready),
+    /// What the API server says, or why it says nothing.
+    Ready(Result<Readiness, String>),
     /// What came of the provider at this place; `None` if it was not asked, for a reason of the way to it.
     Provider(usize, Option<Outcome>),
 }
@@ -276,7 +276,7 @@ impl Observation {
                 known.unread.replace(why).is_none()
             }
             Found::Ready(ready) => {
-                let refuses = matches!(ready, Ready::No(_));
+                let refuses = matches!(ready, Ok(Readiness::NotReady(_)));
                 self.api_due = at + if refuses { SOON } else { OFTEN };
                 known.api = Some(ready);
                 false
@@ -318,7 +318,7 @@ impl Observation {
         if let Some(why) = &self.known.unread {
             self.message += &format!("; its nodes could not be read: {why}");
         }
-        if let Some(Ready::Unknown(why)) = &self.known.api {
+        if let Some(Err(why)) = &self.known.api {
             self.message += &format!("; whether its API server is ready is not known: {why}");
         }
     }

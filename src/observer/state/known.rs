@@ -1,23 +1,13 @@
 //! What is known of a cluster, and the state that follows from it.
 
-use crate::{api::ClusterState, observer::NodeCounts};
-
-/// What came of asking an API server whether it is ready.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ready {
-    /// It says that it is.
-    Yes,
-    /// It says that it is not: the first of its checks that fail.
-    No(Vec<String>),
-    /// It says neither, for this reason, which is no evidence.
-    Unknown(String),
-}
+use crate::{api::ClusterState, observer::NodeCounts, shoot::Readiness};
 
 /// What is known of a cluster that is reached.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
-    /// What came of asking its API server whether it is ready. `None` until it was asked.
-    pub(super) api: Option<Ready>,
+    /// Whether its API server says that it is ready, or why it says neither, which is no evidence. `None` until it was
+    /// asked.
+    pub(super) api: Option<Result<Readiness, String>>,
     /// Its nodes. `None` until they were seen.
     pub(super) nodes: Option<NodeCounts>,
     /// How many of how many leases are expired, if that has been found to be an outage: their kubelets
@@ -35,21 +25,23 @@ impl Known {
             return Some(ClusterState::NotReady);
         }
         let (api, nodes) = (self.api.as_ref()?, self.nodes.as_ref()?);
-        Some(if matches!(api, Ready::No(_)) || nodes.not_ready > 0 {
-            ClusterState::NotReady
-        } else if nodes.well < nodes.all {
-            ClusterState::Unhealthy
-        } else if metrics_fail {
-            ClusterState::FailingMetrics
-        } else {
-            ClusterState::Online
-        })
+        Some(
+            if matches!(api, Ok(Readiness::NotReady(_))) || nodes.not_ready > 0 {
+                ClusterState::NotReady
+            } else if nodes.well < nodes.all {
+                ClusterState::Unhealthy
+            } else if metrics_fail {
+                ClusterState::FailingMetrics
+            } else {
+                ClusterState::Online
+            },
+        )
     }
 
     /// All that is amiss, from the worst; or that nothing is.
     pub(super) fn words(&self, failing: &[String]) -> String {
         let mut amiss = Vec::new();
-        if let Some(Ready::No(failed)) = &self.api {
+        if let Some(Ok(Readiness::NotReady(failed))) = &self.api {
             amiss.push(format!(
                 "its API server says that it is not ready: {} failed",
                 failed.join(", ")

@@ -35,6 +35,8 @@ fn table() -> Vec<(ClusterState, Vec<ClusterState>)> {
     .collect()
 }
 
+const READY: Result<Readiness, String> = Ok(Readiness::Ready);
+
 fn settings(limit: i32, delay: u16, factor: i32) -> Arc<ObserverSettings> {
     Arc::new(ObserverSettings {
         backoff: factor,
@@ -93,15 +95,15 @@ fn pressed() -> NodeCounts {
     }
 }
 
-fn no() -> Ready {
-    Ready::No(vec!["etcd".to_owned()])
+fn no() -> Result<Readiness, String> {
+    Ok(Readiness::NotReady(vec!["etcd".to_owned()]))
 }
 
-fn unknown() -> Ready {
-    Ready::Unknown("404".to_owned())
+fn unknown() -> Result<Readiness, String> {
+    Err("404".to_owned())
 }
 
-fn known(api: Ready, nodes: NodeCounts) -> Known {
+fn known(api: Result<Readiness, String>, nodes: NodeCounts) -> Known {
     Known {
         api: Some(api),
         nodes: Some(nodes),
@@ -149,35 +151,35 @@ fn every_state_and_every_sight() {
                 false,
                 unread(Known {
                     nodes: None,
-                    ..known(Ready::Yes, well())
+                    ..known(READY, well())
                 }),
             ),
         ],
         vec![
             (false, known(no(), well())),
             (true, known(no(), pressed())),
-            (false, known(Ready::Yes, silent())),
+            (false, known(READY, silent())),
             (true, known(unknown(), silent())),
-            (true, outage(known(Ready::Yes, pressed()))),
+            (true, outage(known(READY, pressed()))),
             (false, outage(Known::default())),
         ],
         vec![
-            (false, known(Ready::Yes, pressed())),
+            (false, known(READY, pressed())),
             (true, known(unknown(), pressed())),
         ],
         vec![(true, known(unknown(), well()))],
         vec![
-            (false, known(Ready::Yes, well())),
+            (false, known(READY, well())),
             (false, known(unknown(), well())),
         ],
-        vec![(false, unread(known(Ready::Yes, well())))],
+        vec![(false, unread(known(READY, well())))],
     ];
     let table = table();
     assert!(table.iter().map(|(from, _)| *from).eq(STATES));
     for (from, follow) in table {
         assert_eq!(follow.len(), SIGHTS.len());
         for (limit, to) in [(3, follow[0]), (0, follow[1])] {
-            let mut it = observed(from, limit, false, known(Ready::Yes, well()));
+            let mut it = observed(from, limit, false, known(READY, well()));
             it.unreached(now, "refused");
             assert_eq!(it.state, to, "{from:?}, not reached, {limit}");
         }
@@ -247,7 +249,7 @@ fn the_message_says_why() {
             ),
         ),
         (
-            known(Ready::Yes, pressed()),
+            known(READY, pressed()),
             format!("1 of 3 nodes is under disk pressure; {fails}"),
         ),
         // An outage waits for nothing else to be known.
@@ -295,7 +297,7 @@ fn nodes_are_seldom_read_while_all_is_well_and_often_while_not() {
         take(nodes(well()), 0),
         (true, vec![(300, "Nodes"), (0, "another")])
     );
-    let ready = take(Found::Ready(Ready::Yes), 0);
+    let ready = take(Found::Ready(READY), 0);
     assert_eq!(ready, (true, vec![(300, "Nodes"), (60, "another")]));
     assert_eq!(take(nodes(pressed()), 300).1[0], (360, "Nodes"));
     assert!(!take(nodes(pressed()), 360).0, "nothing is new");
