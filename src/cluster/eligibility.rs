@@ -48,7 +48,7 @@ pub enum Then {
 /// Returns why this cluster is not probed; `None` if it is. Rules and order are those of this module.
 pub fn skip(cluster: &Cluster) -> Option<Skip> {
     if cluster.metadata.deletion_timestamp.is_some() {
-        return Some(deleting("metadata.deletionTimestamp is set"));
+        return deleting("metadata.deletionTimestamp is set");
     }
     let shoot = match &cluster.shoot {
         Ok(shoot) => shoot,
@@ -57,13 +57,12 @@ pub fn skip(cluster: &Cluster) -> Option<Skip> {
                 "the Cluster cannot be read: {unreadable}; nothing is scaled until its Shoot is \
                  corrected"
             );
-            return Some(Skip::new("Unreadable", Then::Stay, message));
+            return new("Unreadable", Then::Stay, message);
         }
     };
     let operation = shoot.last_operation.as_ref();
     let kind = operation.map_or("", |it| &it.kind);
     let shown = || operation.map_or_else(String::new, ToString::to_string);
-    let new = |reason, then, message: &str| Some(Skip::new(reason, then, message.to_owned()));
     if shoot.workers.iter().any(|pool| pool.control_plane) {
         new(
             "SelfHosted",
@@ -72,9 +71,9 @@ pub fn skip(cluster: &Cluster) -> Option<Skip> {
              the cluster's own nodes, so there is nothing here to scale",
         )
     } else if shoot.deleting {
-        Some(deleting("spec.shoot.metadata.deletionTimestamp is set"))
+        deleting("spec.shoot.metadata.deletionTimestamp is set")
     } else if kind == "Delete" {
-        Some(deleting("spec.shoot.status.lastOperation.type is Delete"))
+        deleting("spec.shoot.status.lastOperation.type is Delete")
     } else if kind == "Migrate" {
         new(
             "Migrating",
@@ -87,14 +86,14 @@ pub fn skip(cluster: &Cluster) -> Option<Skip> {
              runs, so nothing is scaled to zero",
             shown()
         );
-        new("LiveMigrating", Then::LetGo, &message)
+        new("LiveMigrating", Then::LetGo, message)
     } else if !["", "Create", "Reconcile", "Restore"].contains(&kind) {
         let message = format!(
             "spec.shoot.status.lastOperation is {}, of a type that this version does not know, so \
              nothing is scaled to zero: look for a newer version",
             shown()
         );
-        new("UnknownOperation", Then::LetGo, &message)
+        new("UnknownOperation", Then::LetGo, message)
     } else if shoot.hibernation_enabled {
         let (then, state) = match (shoot.hibernated, shoot.taken_up) {
             (true, _) => (Then::Release, "is hibernated"),
@@ -102,7 +101,7 @@ pub fn skip(cluster: &Cluster) -> Option<Skip> {
             _ => (Then::LetGo, "goes on until gardenlet takes that up"),
         };
         let message = format!("spec.shoot.spec.hibernation.enabled is true: the cluster {state}");
-        new("Hibernated", then, &message)
+        new("Hibernated", then, message)
     } else if shoot.hibernated {
         new(
             "WakingUp",
@@ -126,7 +125,7 @@ fn not_yet_there(last: Option<&LastOperation>) -> Option<Skip> {
     let Some(operation) = last else {
         let message =
             "spec.shoot.status.lastOperation is missing: the cluster has not been created yet";
-        return Some(Skip::new("NotYetCreated", Then::Stay, message.to_owned()));
+        return new("NotYetCreated", Then::Stay, message);
     };
     let (reason, once) = match (operation.kind.as_str(), operation.state.as_str()) {
         ("Reconcile", _) | ("Create" | "Restore", "Succeeded") => return None,
@@ -137,22 +136,21 @@ fn not_yet_there(last: Option<&LastOperation>) -> Option<Skip> {
         "spec.shoot.status.lastOperation is {operation}: probed once it is Reconcile or {once} \
          Succeeded"
     );
-    Some(Skip::new(reason, Then::Stay, message))
+    new(reason, Then::Stay, message)
 }
 
-fn deleting(by: &str) -> Skip {
+fn deleting(by: &str) -> Option<Skip> {
     let message = format!("{by}: the cluster is being deleted");
-    Skip::new("Deleting", Then::Release, message)
+    new("Deleting", Then::Release, message)
 }
 
-impl Skip {
-    fn new(reason: &'static str, then: Then, message: String) -> Self {
-        Self {
-            reason,
-            message,
-            then,
-        }
-    }
+fn new(reason: &'static str, then: Then, message: impl Into<String>) -> Option<Skip> {
+    let message = message.into();
+    Some(Skip {
+        reason,
+        message,
+        then,
+    })
 }
 
 #[cfg(test)]

@@ -75,11 +75,10 @@ pub struct LastOperation {
 
 impl fmt::Display for LastOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.kind.as_str(), self.state.as_str()) {
-            ("", "") => f.write_str("unset"),
-            ("", state) => write!(f, "of no type, {state}"),
-            (kind, "") => f.write_str(kind),
-            (kind, state) => write!(f, "{kind} {state}"),
+        let shown = format!("{} {}", self.kind, self.state);
+        match shown.trim() {
+            "" => f.write_str("unset"),
+            shown => f.write_str(shown),
         }
     }
 }

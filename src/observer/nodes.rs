@@ -89,15 +89,13 @@ impl NodeCounts {
 
     /// Tells whether these are other troubles than what was said. More nodes that are well are none.
     pub fn is_news(&self, said: &Self) -> bool {
-        let troubles = |it: &Self| {
-            (
-                it.not_ready,
-                it.pid_pressure,
-                it.memory_pressure,
-                it.disk_pressure,
-            )
+        let (all, well) = (said.all, said.well);
+        let as_many = Self {
+            all,
+            well,
+            ..self.clone()
         };
-        troubles(self) != troubles(said) || self.unhealthy != said.unhealthy
+        as_many != *said
     }
 
     /// Some nodes of all, as ClusterHealth shows it: `0/3`.

@@ -16,9 +16,3 @@ impl From<&str> for Uid {
         Self(hasher.finish())
     }
 }
-
-impl From<String> for Uid {
-    fn from(text: String) -> Self {
-        text.as_str().into()
-    }
-}

@@ -145,7 +145,7 @@ impl<'a> World<'a> {
                 let written = written.as_ref()?;
                 Some(Lease {
                     name: name(node),
-                    uid: format!("{node}-{}", written.uid).into(),
+                    uid: (*format!("{node}-{}", written.uid)).into(),
                     resource_version: written.resource_version,
                     renew_time: Some(RenewTime::from_micros(written.renew_micros)),
                     stamp: self.scenario.stamps.then_some(written.stamp),
