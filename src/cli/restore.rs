@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::{ClientArgs, namespace};
 use crate::{
-    prober::{plan::IGNORE, scale::Scaler},
+    prober::{scale::Scaler, step::IGNORE},
     restore::{Part, Restorer, State},
     runtime::{shutdown, wire::Access},
     util::text::visible,

@@ -83,7 +83,7 @@ pub struct Dependent {
     pub down: Scale,
 }
 
-/// The place of a dependent in a flow that scales.
+/// The place of a dependent among those that are scaled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Scale {
     /// Levels are worked through in ascending order.

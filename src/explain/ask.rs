@@ -20,8 +20,8 @@ use crate::{
     prober::{
         self,
         io::named,
-        plan::Observed,
         scale::{ScaleError, Scaler},
+        step::Observed,
     },
     runtime::seed::{CallError, Seed, is_for_lack_of_rights, told},
 };

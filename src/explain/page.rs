@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     api::{ClusterHealthStatus, ClusterState},
-    prober::{LEASE, finding::PENDING, plan::Record},
+    prober::{LEASE, finding::PENDING, step::Record},
     runtime::leader::MAX_HOLDER,
     util::{columns::columns, text::clean},
 };

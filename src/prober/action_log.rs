@@ -3,16 +3,17 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
-    flow::FlowEvent,
-    plan::{Aim, Step},
+    dependents::{Event, What},
+    step::{Aim, Step},
 };
 use crate::{
     api::{Action, ClusterHealthStatus, LastAction},
-    prober::{debts::Problem, report::DependentNews},
+    prober::report::DependentNews,
     util::now::Now,
 };
 
 const SCALED_BACK: &str = "scaled back";
+const RELEASED: &str = "mark removed and replicas left as they are";
 const SCALED_BACK_UNREADY: &str =
     "not waited for any longer, though not all nodes that count are ready";
 
@@ -61,58 +62,43 @@ impl ActionLog {
         std::mem::take(&mut self.news)
     }
 
-    /// Takes down that a step was carried out for this aim, and why.
-    pub(super) fn did(&mut self, event: &FlowEvent, aim: Aim, step: Step, why: &str, now: Now) {
-        self.acted(aim, step, &event.dependent.reference.name, why, now);
-        // The mark of what is restored falls later.
-        if (aim, step) != (Aim::Restore, Step::DropMarkAndRecord) {
-            self.tell(event, None, why);
-        }
-    }
-
-    /// Takes down that this dependent was found at zero by us, which nobody has told: whoever scaled it
-    /// ended before.
-    pub(super) fn found_down(&mut self, name: &str, why: &str, now: Now) {
-        self.set(Action::ScaledDown, "found scaled to zero", name, why, now);
-    }
-
-    /// Takes down that this dependent, which was owed its replicas, was found to have them.
-    pub(super) fn found_up(&mut self, name: &str, why: &str, now: Now) {
-        let mut restored = self.clauses.iter().filter(|(did, _)| *did == SCALED_BACK);
-        if !restored.any(|(_, names)| names.iter().any(|known| known == name)) {
-            let did = "found scaled up, and left so";
-            self.set(Action::Restored, did, name, why, now);
-        }
-    }
-
-    /// Takes down that this dependent has waited for the nodes, which are not all
-    /// ready, and is scaled back all the same.
-    pub(super) fn unready(&mut self, event: &FlowEvent, why: &str, now: Now) {
-        let name = &event.dependent.reference.name;
-        self.set(Action::Restored, SCALED_BACK_UNREADY, name, why, now);
-        self.tell(event, None, why);
-    }
-
-    /// Takes down what is to be told of the dependent of this event.
-    pub(super) fn tell(&mut self, event: &FlowEvent, problem: Option<Problem>, why: &str) {
-        self.news.push(DependentNews {
-            event: event.clone(),
-            problem,
-            why: why.to_owned(),
-        });
-    }
-
-    fn acted(&mut self, aim: Aim, step: Step, name: &str, why: &str, now: Now) {
-        let (action, did) = match (aim, step) {
-            (_, Step::ScaleDown { .. }) => (Action::ScaledDown, "scaled to zero"),
-            (_, Step::ScaleUp { .. }) => (Action::Restored, SCALED_BACK),
-            (_, Step::Record { .. }) | (Aim::Restore, Step::DropMarkAndRecord) => return,
-            _ => (
-                Action::Released,
-                "mark removed and replicas left as they are",
-            ),
+    /// Takes down what was done to a dependent, or met there, and why that was wanted.
+    pub(super) fn take_down(&mut self, event: Event, why: String, now: Now) {
+        let name = &event.dependent.name;
+        let (is_news, action) = match (&event.what, event.aim) {
+            (What::Did(Step::ScaleDown { .. }, _), _) => {
+                (true, Some((Action::ScaledDown, "scaled to zero")))
+            }
+            (What::Did(Step::ScaleUp { .. }, _), _) => {
+                (true, Some((Action::Restored, SCALED_BACK)))
+            }
+            // The mark of what is restored falls later.
+            (What::Did(Step::Unmark { with_record: true }, _), aim) if aim != Aim::Release => {
+                (false, None)
+            }
+            (What::Did(Step::Unmark { .. }, _), _) => (true, Some((Action::Released, RELEASED))),
+            (What::Unready(_), _) => (true, Some((Action::Restored, SCALED_BACK_UNREADY))),
+            // Nobody has told of it: whoever scaled it ended before.
+            (What::FoundDown, _) => (false, Some((Action::ScaledDown, "found scaled to zero"))),
+            (What::FoundUp, _) if self.was_restored(name) => (false, None),
+            (What::FoundUp, _) => {
+                let did = "found scaled up, and left so";
+                (false, Some((Action::Restored, did)))
+            }
+            (What::Troubled(_), _) => (true, None),
+            (What::Did(..) | What::Late | What::Failed(_), _) => (false, None),
         };
-        self.set(action, did, name, why, now);
+        if let Some((action, did)) = action {
+            self.set(action, did, name, &why, now);
+        }
+        if is_news {
+            self.news.push(DependentNews { event, why });
+        }
+    }
+
+    fn was_restored(&self, name: &str) -> bool {
+        let mut restored = self.clauses.iter().filter(|(did, _)| *did == SCALED_BACK);
+        restored.any(|(_, names)| names.iter().any(|known| known == name))
     }
 
     fn set(&mut self, action: Action, did: &'static str, name: &str, why: &str, now: Now) {

@@ -9,14 +9,10 @@ use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    io::confirm::Confirm,
-    machine::{ClusterMachine, Input, Leases},
-    metrics::ProberMetrics,
-    pace::Pace,
-    protector::Protector,
+    acting::{Acting, Means},
+    decide::{Decider, Input, Leases},
     reader::{LeaseReader, Read, ReadContext, ReadSettings, Recalled},
     report::Reporter,
-    scale::Scaler,
     treatment::{ClusterObject, Treatment},
 };
 use crate::{
@@ -35,26 +31,20 @@ mod report;
 pub(crate) struct LoopContext {
     /// Reads clusters.
     pub(crate) reads: Arc<ReadContext>,
-    /// Reads and writes dependents.
-    pub(crate) scaler: Scaler,
-    /// Asks about a Cluster and its policy.
-    pub(crate) confirm: Confirm,
-    /// What is counted.
-    pub(crate) metrics: Arc<ProberMetrics>,
+    /// Acts on dependents.
+    pub(crate) means: Means,
     /// Makes the runs of the policies' checks.
     pub(crate) checks: Runner,
-    /// Says when each cluster may be restored.
-    pub(crate) pace: Arc<Pace>,
     /// Takes reports.
     pub(crate) reporter: Reporter,
 }
 
-/// One cluster's loop: it reads, tells the machine, carries out what the machine decides, and reports.
+/// One cluster's loop: it reads, tells the decider, carries out what that decides, and reports.
 pub(crate) struct ClusterLoop {
     name: Arc<str>,
     shared: LoopContext,
     presence: watch::Receiver<ClusterObject>,
-    protector: Protector,
+    acting: Acting,
     /// `None` while the cluster is not probed.
     reader: Option<LeaseReader>,
     /// The reader has been told of this term.
@@ -103,19 +93,16 @@ impl ClusterLoop {
         beginning: Beginning,
     ) -> Self {
         let is = presence.borrow().clone();
-        let flags = (shared.scaler.is_dry_run(), beginning.is_start);
-        let mut machine = ClusterMachine::recall(known, is, flags, Now::read());
+        let flags = (shared.means.scaler.is_dry_run(), beginning.is_start);
+        let mut decider = Decider::recall(known, is, flags, Now::read());
         if beginning.is_start || known.is_some() {
-            machine.distrust();
+            decider.distrust();
         }
         if beginning.is_marked {
-            machine.expect_marks();
+            decider.expect_marks();
         }
-        let (scaler, pace) = (&shared.scaler, shared.pace.clone());
-        let confirm = shared.confirm.clone();
-        let metrics = shared.metrics.clone();
         Self {
-            protector: Protector::new(name.clone(), scaler, confirm, pace, metrics, machine, known),
+            acting: Acting::new(name.clone(), &shared.means, decider, known),
             checks: Checks::new(name.clone(), shared.checks.clone()),
             reader,
             leads: false,
@@ -123,7 +110,7 @@ impl ClusterLoop {
             policy: known.and_then(|known| Some(known.policy.as_deref()?.into())),
             uid: None,
             seen: Seen::default(),
-            counted: shared.metrics.observed.cluster(),
+            counted: shared.means.metrics.observed.cluster(),
             name,
             shared,
             presence,
@@ -132,18 +119,16 @@ impl ClusterLoop {
     }
 
     /// Runs until it is stopped, or until nobody has any use for it and nothing is owed: since no
-    /// policy selects the cluster, or since the Cluster is gone. A flow under way ends between two
-    /// requests.
+    /// policy selects the cluster, or since the Cluster is gone. A write that was sent is answered before.
     pub(crate) async fn run(mut self: Box<Self>, stop: CancellationToken) {
         self.objects_changed();
         self.report();
-        while !self.protector.machine().is_over() {
-            let give_up_at = self.protector.machine().give_up_at();
+        while !self.acting.decider().is_over() {
+            let give_up_at = self.acting.decider().give_up_at();
             tokio::select! {
-                // To stop comes first; then what was done, before what is to be done next.
+                // What is known now comes before what is written by it.
                 biased;
                 () = stop.cancelled() => break,
-                () = self.protector.progress() => {}
                 changed = self.presence.changed() => {
                     if changed.is_err() {
                         break;
@@ -158,6 +143,7 @@ impl ClusterLoop {
                         continue;
                     }
                 }
+                () = self.acting.progress() => {}
                 () = until(self.overdue_at) => {}
                 () = until(give_up_at) => {
                     tracing::warn!(
@@ -170,7 +156,7 @@ impl ClusterLoop {
             self.follow();
             self.report();
         }
-        self.protector.shut_down().await;
+        self.acting.shut_down().await;
         // The next leader needs to know what was done last.
         self.report();
     }
@@ -190,29 +176,29 @@ impl ClusterLoop {
         } else if self.uid.take().is_some() {
             self.shared.reporter.cluster_gone(&self.name);
         }
-        self.protector.learn(Input::Objects(presence));
+        self.acting.learn(Input::Objects(presence));
         self.follow();
     }
 
-    /// Reads by the settings that the machine goes by now.
+    /// Reads by the settings that the decider goes by now.
     fn follow(&mut self) {
-        let machine = self.protector.machine();
-        match machine.treatment() {
+        let decider = self.acting.decider();
+        match decider.treatment() {
             Treatment::Probe(settings) | Treatment::LetGo(settings, _) => {
                 self.checks.adopt(&settings.policy, &settings.checks);
             }
             _ => self.checks.stop(),
         }
-        let Some(settings) = machine.treatment().settings().cloned() else {
+        let Some(settings) = decider.treatment().settings().cloned() else {
             (self.reader, self.recalled, self.leads) = (None, None, false);
             return;
         };
-        let awaits = machine.awaits_nodes(Instant::now());
+        let awaits = decider.awaits_nodes(Instant::now());
         let mut orders = ReadSettings {
             context: self.shared.reads.clone(),
             uid: self.uid.clone(),
-            protected: machine.protection() != Protection::None,
-            cut: machine.cut().map(|cut| (cut, machine.is_ended())),
+            protected: decider.protection() != Protection::None,
+            cut: decider.cut().map(|cut| (cut, decider.is_ended())),
             awaits: awaits.map(|(since, returning)| (since, !returning.is_complete())),
             recalled: None,
             settings,
@@ -237,12 +223,12 @@ impl ClusterLoop {
     }
 
     fn learn_checks(&mut self) {
-        self.protector.learn(Input::Gate(self.checks.gate()));
+        self.acting.learn(Input::Gate(self.checks.gate()));
     }
 
     /// Takes in what was read. Returns whether that changes anything.
     fn observed(&mut self, read: Read) -> bool {
-        let settings = self.protector.machine().treatment().settings();
+        let settings = self.acting.decider().treatment().settings();
         if settings.is_none_or(|settings| *settings != read.settings) {
             // It was read by settings that are not in force any more.
             return false;
@@ -256,14 +242,14 @@ impl ClusterLoop {
                 let origin = self.shared.reads.origin;
                 let instant = |moment| Instant::from_std(origin.instant(moment));
                 let provable = conclusion.provable.map(instant);
-                self.protector.learn_verdict(&conclusion, provable, gate);
+                self.acting.learn_verdict(&conclusion, provable, gate);
             }
             Some(Err(error)) => {
                 let leases = Leases::Unread {
                     reason: error.reason,
                     message: &error.message,
                 };
-                self.protector.learn(Input::Leases(leases, gate));
+                self.acting.learn(Input::Leases(leases, gate));
             }
         }
         true

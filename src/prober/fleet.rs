@@ -12,10 +12,10 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use self::loops::Loops;
 use super::{
+    acting::Means,
     cluster::LoopContext,
     instruments::Instruments,
     io::confirm::confirm,
-    pace::Pace,
     reader::ReadContext,
     recall::{self, Known},
     report::{PolicyReport, Reporter},
@@ -119,11 +119,13 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
     selection.index.lock().recall(policies);
     let shared = LoopContext {
         reads: Arc::new(reads),
-        scaler,
-        metrics: instruments.prober.clone(),
-        confirm: confirm(seed.acting(), &selection),
+        means: Means {
+            scaler,
+            confirm: confirm(seed.acting(), &selection),
+            pace: Arc::default(),
+            metrics: instruments.prober.clone(),
+        },
         checks: prober.checks,
-        pace: Arc::<Pace>::default(),
         reporter: reporter.clone(),
     };
     let fleet = Fleet {

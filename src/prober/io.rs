@@ -2,7 +2,6 @@
 
 pub mod confirm;
 pub mod metrics;
-pub mod perform;
 pub mod reader;
 pub mod rights;
 pub mod scale;

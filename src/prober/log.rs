@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::{
-    flow::{FlowEvent, What},
+    dependents::{Event, What},
     verdict::{Doubt, Verdict},
 };
 use crate::{
@@ -58,33 +58,23 @@ pub(super) fn held(cluster: &str, held: &HeldBack) {
     tracing::warn!(cluster, reason, "it is not acted on: {held}");
 }
 
-/// Says what a flow did or met; at level info or above only if it is not `known` already.
-pub(super) fn did(cluster: &str, event: &FlowEvent, why: &str, known: bool) {
-    let dependent = &event.dependent.reference;
+/// Says what was done to a dependent, or met there.
+pub(super) fn did(cluster: &str, event: &Event, why: &str) {
+    let dependent = &event.dependent;
     match &event.what {
         What::Did(step, found) => {
-            let replicas = found.as_ref().map(|it| it.replicas);
+            let replicas = found.replicas;
             tracing::info!(cluster, %dependent, %step, replicas, why, "wrote");
         }
-        What::Waiting(..) => tracing::debug!(cluster, %dependent, "waiting"),
-        What::Delayed => tracing::debug!(cluster, %dependent, "waiting for its initialDelay"),
         What::Unready(after) => {
             tracing::warn!(cluster, %dependent, ?after, "not all nodes that count are ready; going on");
         }
-        What::Settled(settled, _) => tracing::debug!(cluster, %dependent, ?settled, "settled"),
-        What::Late(_) | What::Failed(..) if known => {
-            tracing::debug!(cluster, %dependent, "not scaled, as before");
+        What::Troubled(problem) => {
+            let (reason, message) = (problem.reason, &problem.message);
+            tracing::warn!(cluster, %dependent, reason, why, "not as it should be: {message}");
         }
-        What::Late(timeout) => {
-            tracing::warn!(cluster, %dependent, ?timeout, "not scaled in time; going on");
-        }
-        What::Failed(error, begun) => {
-            let reason = error.reason();
-            let step = begun.map(|begun| tracing::field::display(begun.step));
-            tracing::warn!(cluster, %dependent, reason, %error, step, why, "not scaled");
-        }
-        What::Interrupted(begun) => {
-            tracing::info!(cluster, %dependent, step = %begun.step, "interrupted");
+        What::Failed(_) | What::Late | What::FoundDown | What::FoundUp => {
+            tracing::debug!(cluster, %dependent, what = ?event.what, "not written");
         }
     }
 }

@@ -11,7 +11,7 @@ use kube::{
 };
 use tokio::time::sleep;
 
-use super::{io::named, plan::MARK, report::Left, scale::workload};
+use super::{io::named, report::Left, scale::workload, step::MARK};
 use crate::{
     api::{ClusterHealth, ClusterHealthSpec, ClusterHealthStatus, DependentRef, ProbePolicy},
     runtime::{

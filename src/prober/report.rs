@@ -31,7 +31,7 @@ pub use self::{
     events::dependent::DependentNews, policy::PolicyReport, wording::evidence, writer::Reporter,
 };
 pub(crate) use self::{metrics::HealthMetrics, writer::Left};
-use super::debts::Problem;
+use super::dependents::Problem;
 use super::finding;
 pub use super::finding::{Finding, HEALTHY, HeldBack, reason};
 use super::verdict::Returning;

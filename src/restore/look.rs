@@ -14,10 +14,10 @@ use crate::{
     gardener::Cluster,
     prober::{
         LEASE,
-        debts::recalled,
+        dependents::recalled,
         io::named,
-        plan::{Aim, Memory},
         recall,
+        step::{Aim, Memory},
     },
     runtime::leader::MAX_HOLDER,
     util::text::clean,
@@ -79,7 +79,7 @@ impl Restorer {
         let found = self.cluster(&parts.first()?.cluster).await;
         match found.map(|cluster| cluster.as_ref().and_then(skip)) {
             Ok(Some(skip)) if skip.then == Then::Release => Some(Aim::Release),
-            Ok(_) => Some(Aim::Restore),
+            Ok(_) => Some(Aim::Up),
             Err(why) => {
                 let parts = parts.iter_mut();
                 parts.for_each(|part| part.set(State::Left, &*why));

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use crate::{
     cluster::Dependent,
     prober::{
-        plan::Memory,
         scale::{ScaleError, Scaler},
+        step::Memory,
     },
     runtime::seed::{CallError, Seed, told},
 };

@@ -8,9 +8,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Part, Restorer, State};
 use crate::prober::{
-    flow::Written,
-    plan::{self, Aim, Observed, Purpose, Record, Settled, Step},
+    dependents::Written,
     scale::ScaleError,
+    step::{self, Aim, Next, Observed, Step},
 };
 
 /// Time between two reads of a dependent. Pods take seconds to start.
@@ -31,7 +31,7 @@ impl Restorer {
         let Some(aim) = self.aim(parts).await else {
             return;
         };
-        let level = |part: &Part| plan::level(&part.dependent, aim);
+        let level = |part: &Part| step::level(&part.dependent, aim);
         for parts in parts.chunk_by_mut(|a, b| level(a) == level(b)) {
             let runs = parts.iter_mut();
             join_all(runs.map(|part| self.bring_back(aim, part, stop, say))).await;
@@ -63,30 +63,30 @@ impl Restorer {
             pause = PAUSE;
             let target = seen.as_ref().ok().map(|(_, target)| target.clone());
             let next = self.next(aim, part, seen.map(|(found, _)| found));
-            let (Some((step, found)), Some(say)) = (next, say) else {
+            let (Some((next, found)), Some(say)) = (next, say) else {
                 return;
             };
-            let scales_up = matches!(step, Step::ScaleUp { .. });
+            let scales_up = matches!(next, Next::Do(Step::ScaleUp { .. }));
             if scales_up && !up.initial_delay.is_zero() {
                 pause = mem::take(&mut up.initial_delay);
                 continue;
             }
             let now = Instant::now();
-            let waits = scales_up || step == Step::Wait;
+            let waits = scales_up || next == Next::Wait;
             if waits && now >= *late.get_or_insert(now + up.timeout) {
                 let why = format!("not running after {:?}: see its pods", up.timeout);
                 return part.set(State::Left, why);
             }
+            let Next::Do(step) = next else {
+                continue;
+            };
             let write = match self.overrules(aim) {
                 true => step.overruling_write(&found),
-                false => step.writes(&found).into_iter().next(),
-            };
-            let Some(write) = write else {
-                continue;
+                false => step.write(&found),
             };
             scaler.turn_to_write().await;
             match scaler.write(target, write).await {
-                Written::Done(_) => {
+                Written::Done => {
                     part.ignored |= self.overrules(aim);
                     part.says.push_str(", under way");
                     say(&part.line());
@@ -97,21 +97,21 @@ impl Restorer {
         }
     }
 
-    /// Notes what is next for a dependent that was read, and returns that step, if there is one.
+    /// Notes what is next for a dependent that was read, and returns that, if there is anything.
     pub(super) fn next(
         &self,
         aim: Aim,
         part: &mut Part,
         found: Result<Option<Observed>, ScaleError>,
-    ) -> Option<(Step, Observed)> {
-        let step = match &found {
-            Ok(found) => self.step(aim, part, found.clone()),
+    ) -> Option<(Next, Observed)> {
+        let next = match &found {
+            Ok(found) => self.decide(aim, part, found.clone()),
             Err(error) => Err(error.clone()),
         };
         let found = found.ok().flatten();
         let is_zero = found.as_ref().is_some_and(|found| found.replicas == 0);
-        match &step {
-            Ok(Step::Nothing(_)) if is_zero && part.memory.owed && aim == Aim::Restore => {
+        match &next {
+            Ok(Next::Reached) if is_zero && part.memory.owed && aim == Aim::Up => {
                 let replicas = part.memory.replicas.unwrap_or(1);
                 let why = "it has lost its mark, or says ignore-scaling";
                 part.set(
@@ -119,44 +119,45 @@ impl Restorer {
                     format!("{why}: scale it to {replicas} by kubectl"),
                 );
             }
-            Ok(Step::Nothing(_)) => part.set(State::Settled, "as it should be"),
-            Ok(Step::Wait) => part.set(State::Due, "scaled up, and not running yet"),
-            Ok(step) if aim == Aim::Release => {
+            Ok(Next::Reached) => part.set(State::Settled, "as it should be"),
+            Ok(Next::Wait) => part.set(State::Due, "scaled up, and not running yet"),
+            Ok(Next::Do(step)) if aim == Aim::Release => {
                 let why = "gardenlet decides about its replicas";
                 part.set(State::Due, format!("{step}: {why}"));
             }
-            Ok(step) => part.set(State::Due, step.to_string()),
+            Ok(Next::Do(step)) => part.set(State::Due, step.to_string()),
             Err(error) => part.fail(error),
         }
-        let decided = step.ok().zip(found);
+        let decided = next.ok().zip(found);
         decided.filter(|_| part.state == State::Due)
     }
 
-    /// Decides one step. Nothing else uses the prober's step function.
-    fn step(&self, aim: Aim, part: &mut Part, found: Option<Observed>) -> Result<Step, ScaleError> {
+    /// Decides what is next. Nothing else uses the prober's step function.
+    fn decide(
+        &self,
+        aim: Aim,
+        part: &mut Part,
+        found: Option<Observed>,
+    ) -> Result<Next, ScaleError> {
         let memory = &mut part.memory;
         if let Some(found) = &found {
             memory.owed |= found.marked && (found.replicas == 0 || !found.running);
-            if let Record::Replicas(replicas) = found.record {
-                memory.replicas = Some(replicas);
-            }
+            memory.replicas = found.record.replicas().or(memory.replicas);
         }
         if self.overrules(aim) && !memory.owed {
             // The operator removes the mark of what is back.
-            return Ok(Step::Nothing(Settled::Up));
+            return Ok(Next::Reached);
         }
         // The user's own ignore-scaling prevents no restore that overrules the operator.
         let found = found.map(|found| Observed {
             ignored: found.ignored && !self.overrules(aim),
             ..found
         });
-        // A mark at zero is owed, whatever happened before.
-        memory.keeps_mark = false;
-        plan::step(Purpose::of(aim), true, found.as_ref(), *memory)
+        step::next(aim, true, found.as_ref(), *memory, true)
     }
 
     /// Returns whether the operator is to ignore what is written. What is gardenlet's is only unmarked.
     fn overrules(&self, aim: Aim) -> bool {
-        self.overrule && aim == Aim::Restore
+        self.overrule && aim == Aim::Up
     }
 }

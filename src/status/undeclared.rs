@@ -1,7 +1,7 @@
 //! Fields of a status that a CustomResourceDefinition of an older version does not declare.
 //!
 //! Server-side apply refuses an object with such a field altogether, and names it. Without it the rest
-//! is recorded: marks and debts must not be lost to an upgrade in the wrong order.
+//! is recorded: what is marked and owed must not be lost to an upgrade in the wrong order.
 
 use kube::core::Status;
 use serde_json::Value;

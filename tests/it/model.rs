@@ -1,6 +1,6 @@
 //! A model of the seed and of whoever acts on it, in which the operator's own decisions run.
 //!
-//! The operator is what production runs: `ClusterMachine` and `FlowMachine`. The environment is modelled: objects with
+//! The operator is what production runs: `Decider`. The environment is modelled: objects with
 //! resourceVersions, people, an HPA, crashes, leadership, requests that fail, are carried out unanswered, or arrive late.
 
 pub(crate) mod action;
@@ -10,7 +10,6 @@ pub(crate) mod environment;
 mod explorations;
 pub(crate) mod explorer;
 pub(crate) mod flaws;
-pub(crate) mod flow;
 pub(crate) mod object;
 pub(crate) mod operator;
 pub(crate) mod possible;
@@ -26,15 +25,13 @@ use std::{
 };
 
 use dependency_watchdog::{
-    api::{ClusterHealthStatus, DependentRef, Mode, Protection},
+    api::{ClusterHealthStatus, DependentRef, DependentStatus, Mode, Protection},
     cluster::{Assignment, PolicyHold, Selected, Settings, Skip, Template, Then},
     prober::{
-        debts::Debts,
-        finding::HeldBack,
-        flow::{FlowEffect, FlowInput, FlowMachine, FlowPlan, What, Written},
-        machine::{ClusterMachine, Confirmation, Effect, Input, Leases},
-        plan::{Aim, Family, MARK, Observed, RECORD, Record, Write},
+        decide::{Confirmation, Decider, Effect, Input, Leases},
+        dependents::{Answer, Request, What, Written},
         scale_error::ScaleError,
+        step::{Aim, Family, MARK, Observed, RECORD, Record, Write},
         treatment::{ClusterObject, Treatment},
         verdict::{Assessment, Returning, Verdict},
         watch::Conclusion,
@@ -46,6 +43,4 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use self::action::{Action::*, Life::*, Policy::*, Shoot::*, *};
-use self::{
-    bounds::*, environment::*, explorer::*, flaws::*, flow::*, object::*, operator::*, rules::*,
-};
+use self::{bounds::*, environment::*, explorer::*, flaws::*, object::*, operator::*, rules::*};

@@ -11,7 +11,6 @@ mod marks;
 mod mishaps;
 mod nodes;
 mod observer;
-mod plan;
 mod reads;
 mod restores;
 mod rights;

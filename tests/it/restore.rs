@@ -12,8 +12,8 @@ use crate::support::{Activity, Call, Failure, Seed, Stage, info, policy, put_wor
 use dependency_watchdog::{
     prober::{
         LEASE,
-        plan::{Aim, IGNORE, MARK, RECORD},
         scale::Scaler,
+        step::{Aim, IGNORE, MARK, RECORD},
     },
     restore::{Part, Restorer, State},
 };
@@ -376,10 +376,10 @@ fn what_is_overruled_the_operator_leaves_alone() {
     for kind in ["Deployment", "StatefulSet", "Etcd"] {
         run(async {
             let mut stage = Stage::new(&[info(kind, "x", 0)]);
-            stage.act(Aim::Protect).await;
+            stage.act(Aim::Down).await;
             let resource = format!("{}s", kind.to_lowercase());
             stage.assert_down(&resource, "x", kind);
-            let known = serde_json::to_value(stage.protector.machine().debts().status()).unwrap();
+            let known = serde_json::to_value(stage.acting.decider().dependents().status()).unwrap();
             put_health(&stage.seed, "a", "p", known.as_array().unwrap());
 
             let before = stage.seed.writes().len();
@@ -391,12 +391,12 @@ fn what_is_overruled_the_operator_leaves_alone() {
             assert_eq!(writes, if kind == "Etcd" { 3 } else { 1 }, "{kind}");
             for _ in 0..3 {
                 tokio::time::advance(Duration::from_secs(60)).await;
-                stage.act(Aim::Protect).await;
+                stage.act(Aim::Down).await;
             }
             assert_eq!(stage.replicas(&resource, "x"), 3, "{kind}");
             let annotations = stage.object(&resource, "x")["metadata"]["annotations"].clone();
             assert_eq!(annotations, json!({IGNORE: "true"}), "{kind}");
-            assert!(!stage.protector.machine().debts().owes(), "{kind}");
+            assert!(!stage.acting.decider().dependents().owes(), "{kind}");
         });
     }
 }

@@ -29,7 +29,7 @@ pub use self::{
     recording::Runs,
     seed::{Call, Seed},
     shoot::{Read, ScriptedShoot},
-    stage::{EVER, Stage, delayed, doubt, healthy, info, new_protector, outage, selected, verdict},
+    stage::{EVER, Stage, delayed, doubt, healthy, info, new_acting, outage, selected, verdict},
     stall::{Case, Stalls, not_taken},
     target::{
         Target, api, check, ended, exit, gone, head, http, names, once, runner, tls, tls_with,

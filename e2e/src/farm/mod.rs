@@ -131,7 +131,7 @@ impl Farm {
 mod tests {
     use super::*;
     use dependency_watchdog::{
-        prober::plan::{IGNORE, MARK, RECORD},
+        prober::step::{IGNORE, MARK, RECORD},
         runtime::seed::FIELD_MANAGER,
         shoot::{Consistency, Dial, Shoot, Wire, parse},
     };

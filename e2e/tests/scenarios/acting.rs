@@ -11,7 +11,7 @@ use super::{
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog::{
     api::{ClusterHealthStatus, Protection},
-    prober::plan::{IGNORE, RECORD},
+    prober::step::{IGNORE, RECORD},
 };
 use dependency_watchdog_e2e::{Env, Shoot};
 use serde_json::json;

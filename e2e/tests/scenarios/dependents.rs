@@ -11,7 +11,7 @@ use super::{
 use anyhow::{Result, ensure};
 use dependency_watchdog::{
     api::Protection,
-    prober::plan::{MARK, RECORD},
+    prober::step::{MARK, RECORD},
 };
 use dependency_watchdog_e2e::{
     Env, Shoot,

@@ -8,7 +8,7 @@ use super::{
     steps::{ELECTION, KCM, are, becomes, plain, staffed, taken},
 };
 use anyhow::{Context as _, Result, ensure};
-use dependency_watchdog::{api::Protection, prober::plan::IGNORE};
+use dependency_watchdog::{api::Protection, prober::step::IGNORE};
 use dependency_watchdog_e2e::{
     DEPENDENTS, Env, Operator, Seed, Shoot,
     wait::{self, seen},

@@ -61,7 +61,7 @@ impl Pair {
         })
     }
 
-    /// Cuts the nodes off, and waits until the first level is scaled down and the flow waits for its
+    /// Cuts the nodes off, and waits until the first level is scaled down and the next waits for its
     /// pods, which do not go.
     async fn begin_to_protect(&self) -> Result<()> {
         self.shoot.control_plane.pause_pods();

@@ -7,7 +7,7 @@ use super::{
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog::{
     api::Protection,
-    prober::plan::{MARK, RECORD},
+    prober::step::{MARK, RECORD},
 };
 use dependency_watchdog_e2e::{DEPENDENTS, Env, Operator, Shoot, free_port, wait};
 use serde_json::json;

@@ -9,7 +9,7 @@ use super::{
 use anyhow::{Result, ensure};
 use dependency_watchdog::{
     api::{DependentRef, Protection},
-    prober::plan::{IGNORE, MARK, RECORD},
+    prober::step::{IGNORE, MARK, RECORD},
 };
 use dependency_watchdog_e2e::{
     DEPENDENTS, Env, Operator, Seed, Shoot,

@@ -5,7 +5,7 @@ use super::prober::COUNTS;
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog::{
     api::ClusterHealthStatus,
-    prober::plan::{MARK, RECORD},
+    prober::step::{MARK, RECORD},
 };
 use dependency_watchdog_e2e::{
     DEPENDENTS, Dependent, Request, Seed, Shoot, ShootBuilder, ask,

@@ -12,7 +12,7 @@ const OVERDUE_AFTER: Duration = Duration::from_secs(30 * 60);
 impl ClusterLoop {
     /// Says what is known by now.
     pub(super) fn report(&mut self) {
-        for news in self.protector.take_news() {
+        for news in self.acting.take_news() {
             self.shared.reporter.dependent(&self.name, news);
         }
         for tolerated in self.checks.take_tolerated() {
@@ -21,13 +21,13 @@ impl ClusterLoop {
                 .reporter
                 .exec_tolerated(&self.name, check, message);
         }
-        let (now, machine) = (Now::read(), self.protector.machine());
-        let protected = machine.protected_since();
+        let (now, decider) = (Now::read(), self.acting.decider());
+        let protected = decider.protected_since();
         let overdue_in = protected.map(|since| OVERDUE_AFTER.saturating_sub(since.elapsed(now)));
         self.overdue_at = overdue_in
             .filter(|rest| !rest.is_zero())
             .map(|rest| now.mono + rest);
-        let (observed, checks) = match machine.treatment() {
+        let (observed, checks) = match decider.treatment() {
             Treatment::Probe(_) | Treatment::LetGo(..) => {
                 let mut checks = self.checks.statuses();
                 checks.extend_from_slice(&self.seen.providers);
@@ -44,12 +44,12 @@ impl ClusterLoop {
         };
         let responsible = assignment.responsible();
         let dry_run =
-            self.shared.scaler.is_dry_run() || responsible.is_some_and(|it| it.hold.dry_run);
-        let debts = machine.debts();
-        let awaits = machine.awaits_nodes(now.mono);
-        let (engaged, looked_at) = (machine.is_engaged(), debts.is_looked_at());
+            self.shared.means.scaler.is_dry_run() || responsible.is_some_and(|it| it.hold.dry_run);
+        let dependents = decider.dependents();
+        let awaits = decider.awaits_nodes(now.mono);
+        let (engaged, looked_at) = (dependents.is_engaged(), dependents.is_looked_at());
         let policy = self.policy.as_ref();
-        let let_go = match machine.treatment() {
+        let let_go = match decider.treatment() {
             Treatment::LetGo(_, why) => why.clone(),
             _ => None,
         };
@@ -59,25 +59,25 @@ impl ClusterLoop {
                 .filter(|_| assignment.selected.is_some() || engaged || !looked_at)
                 .cloned(),
             mode: if dry_run { Mode::DryRun } else { Mode::Enforce },
-            finding: machine.finding().clone(),
+            finding: decider.finding().clone(),
             observed,
             checks,
-            protection: machine.protection(),
+            protection: decider.protection(),
             protected_since: protected.map(|since| since.stamp),
-            silent_since: machine.silent_since(),
-            grace: machine.grace(),
-            max_protection_reached: machine.cut().map(|at| at.stamp),
+            silent_since: decider.silent_since(),
+            grace: decider.grace(),
+            max_protection_reached: decider.cut().map(|at| at.stamp),
             overdue: overdue_in.is_some_and(|rest| rest.is_zero()),
             looked_at,
-            last_action: self.protector.last_action().cloned(),
+            last_action: self.acting.last_action().cloned(),
             awaits: awaits
                 .map(|(_, returning)| returning)
                 .filter(|it| !it.is_complete()),
-            held_back: machine.held_back().cloned(),
+            held_back: decider.held_back().cloned(),
             let_go,
-            dependents: debts.status(),
-            problems: debts.problems().cloned().collect(),
-            probed: machine.probed(),
+            dependents: dependents.status(),
+            problems: dependents.problems().cloned().collect(),
+            probed: decider.probed(),
         };
         self.shared.reporter.cluster(&self.name, report);
     }

@@ -178,7 +178,7 @@ impl Loops {
             former: None,
         };
         self.running.insert(name.clone(), running);
-        self.shared.pace.set_clusters(self.running.len());
+        self.shared.means.pace.set_clusters(self.running.len());
     }
 
     /// Takes in the end of a loop: its cluster is let go, or gone, or the loop had a defect.
@@ -190,7 +190,7 @@ impl Loops {
             return false;
         };
         drop(loops);
-        self.shared.pace.set_clusters(self.running.len());
+        self.shared.means.pace.set_clusters(self.running.len());
         if let Err(error) = ended {
             tracing::error!(cluster = &*name, %error, "the cluster's loop ended by a defect");
             self.restarts.insert(name, Instant::now() + RESTART);

@@ -16,8 +16,8 @@ use crate::{
     api::ProbePolicy,
     gardener::Cluster,
     prober::{
+        decide::Confirmation,
         io::named,
-        machine::Confirmation,
         standby::{Selection, SharedIndex},
     },
     runtime::{

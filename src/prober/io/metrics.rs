@@ -12,8 +12,8 @@ use crate::{
     observer::state::STATES,
     prober::finding::verdict_reason,
     prober::{
-        flow::What,
-        plan::{Aim, Step},
+        dependents::What,
+        step::{Aim, Step},
         verdict::Verdict,
         watch::Conclusion,
     },
@@ -43,8 +43,6 @@ pub struct ProberMetrics {
     verdicts: Counters<2>,
     /// From a provable outage to the first write of the scale-down.
     pub(crate) reaction: Histogram,
-    /// Those that are under way.
-    pub(crate) flows: Gauge,
     operations: Counters<2>,
     scale_failures: Counters<1>,
     /// Lengths of protections that ended, with their time under earlier processes.
@@ -60,7 +58,7 @@ impl Default for ProberMetrics {
         // Prometheus sees no increase in a series that appears: those of alerts are there from the
         // start.
         for direction in ["down", "up", "release", "look"] {
-            for result in ["success", "failure", "late", "interrupted"] {
+            for result in ["success", "failure", "late"] {
                 drop(operations.get_or_create(&[("direction", direction), ("result", result)]));
             }
         }
@@ -74,7 +72,6 @@ impl Default for ProberMetrics {
             probing: Gauge::default(),
             verdicts,
             reaction: Histogram::new(REACTION_SECONDS),
-            flows: Gauge::default(),
             operations,
             scale_failures,
             protections: Histogram::new(PROTECTION_SECONDS),
@@ -105,14 +102,9 @@ impl ProberMetrics {
             self.reaction.clone(),
         );
         registry.register(
-            "flows_in_flight",
-            "Runs over the dependents of a cluster that are under way",
-            self.flows.clone(),
-        );
-        registry.register(
             "scale_operations",
             "What was done to dependents: down, up, release (mark removed), look; success, failure, \
-             late (the effect did not come in time), interrupted (stopped after a part)",
+             late (the effect did not come in time)",
             self.operations.clone(),
         );
         registry.register(
@@ -152,22 +144,22 @@ impl ProberMetrics {
         duration.observe(took.as_secs_f64());
     }
 
-    /// Counts what a flow with this aim did to a dependent.
+    /// Counts what was done to a dependent with this aim.
     pub(crate) fn did(&self, aim: Aim, what: &What) {
         let aimed = match aim {
-            Aim::Protect => "down",
-            Aim::Restore => "up",
+            Aim::Down => "down",
+            Aim::Up => "up",
             Aim::Release => "release",
-            Aim::Look => "look",
+            Aim::Leave => "look",
         };
         let (direction, result) = match what {
             What::Did(Step::ScaleDown { .. }, _) => ("down", "success"),
             What::Did(Step::ScaleUp { .. }, _) => ("up", "success"),
-            What::Did(..) => ("release", "success"),
-            What::Settled(..) | What::Waiting(..) | What::Delayed | What::Unready(_) => return,
-            What::Late(_) => (aimed, "late"),
-            What::Interrupted(_) => (aimed, "interrupted"),
-            What::Failed(error, _) => {
+            What::Did(Step::Mark { .. } | Step::Record { .. }, _) => return,
+            What::Did(Step::Unmark { .. }, _) => ("release", "success"),
+            What::Unready(_) | What::FoundDown | What::FoundUp | What::Troubled(_) => return,
+            What::Late => (aimed, "late"),
+            What::Failed(error) => {
                 count(&self.scale_failures, [("reason", error.reason())]);
                 (aimed, "failure")
             }

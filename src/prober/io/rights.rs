@@ -14,7 +14,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::{
     api::ProbePolicy,
     cluster::{Dependent, PolicyView},
-    prober::{plan::Family, report::Reporter, scale::Scaler},
+    prober::{report::Reporter, scale::Scaler, step::Family},
     runtime::rights::{Review, Right},
 };
 

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use self::resources::Resources;
 pub(crate) use self::resources::workload;
-pub use crate::prober::protect::scale_error::ScaleError;
+pub use crate::prober::scale_error::ScaleError;
 
 use crate::{
     api::DependentRef,
     prober::{
-        flow::Written,
-        plan::{Family, Observed, Write},
+        dependents::Written,
+        step::{Family, Observed, Write},
     },
     runtime::seed::{CallError, FIELD_MANAGER, REQUEST_LIMIT, Seed, is_for_lack_of_rights, told},
 };
@@ -179,10 +179,7 @@ impl Scaler {
         };
         let request = request.and_then(within_limit);
         let failure = match self.send_at_turn::<Value>(kind, request).await {
-            Ok(answer) => {
-                let version = answer.pointer("/metadata/resourceVersion");
-                return Written::Done(version.and_then(Value::as_str).map(str::to_owned));
-            }
+            Ok(_) => return Written::Done,
             Err(failure) => failure,
         };
         match failure.code() {

@@ -22,7 +22,7 @@ use crate::{
     },
     cluster::PolicyHold,
     observer::{NodeCounts, View},
-    prober::{debts::Problem, verdict::Assessment},
+    prober::{dependents::Problem, verdict::Assessment},
     status::{policies::Policy, schedule::Schedule},
 };
 

@@ -10,7 +10,7 @@ const ORDER: [&str; 14] = [
 ];
 
 /// The parts of the prober, bottom up. What is in none of them uses all.
-const PARTS: [&str; 4] = ["judge", "protect", "report", "io"];
+const PARTS: [&str; 4] = ["judge", "act", "report", "io"];
 
 /// Each file with code that is shipped, by its path in `src`, and this code without blank lines and comments.
 fn sources() -> Vec<(String, String)> {
@@ -116,7 +116,7 @@ fn the_parts_of_the_prober_use_each_other_in_one_direction() {
             seen += 1;
         }
     }
-    assert!(seen > 60, "{seen} uses were found");
+    assert!(seen > 50, "{seen} uses were found");
 }
 
 #[test]

@@ -19,9 +19,9 @@ impl Shoot {
     /// What the leases ask for.
     pub(crate) fn leases(self) -> Option<Aim> {
         match self {
-            Self::Silent => Some(Aim::Protect),
+            Self::Silent => Some(Aim::Down),
             Self::Unreadable => None,
-            Self::Healthy | Self::Gated => Some(Aim::Restore),
+            Self::Healthy | Self::Gated => Some(Aim::Up),
         }
     }
 

@@ -149,7 +149,10 @@ impl Bounds {
         let template = Template::new("shoots".into(), &spec.expect("a policy"));
         let cluster = json!({"metadata": {"name": "a"}, "spec": {"shoot": {}}});
         let cluster = serde_json::from_value(cluster).expect("a Cluster");
-        template.settings(&cluster).expect("valid")
+        let mut settings = template.settings(&cluster).expect("valid");
+        // No evidence ages by itself.
+        settings.rules.timeout = AGELESS;
+        settings
     }
 
     /// A dependent, as the policy lists it.

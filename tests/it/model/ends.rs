@@ -3,9 +3,11 @@
 use super::*;
 
 /// So many rounds in which nothing goes wrong bring all to rest ...
-const ROUNDS: usize = 12;
+const ROUNDS: usize = 24;
 /// ... each of so many requests at the most.
 const STEPS: usize = 60;
+/// In so many pauses between two looks each mark falls, and a Cluster that is gone does not come back.
+const RESUMES: usize = 5;
 
 impl World {
     /// Whether it comes to a good end, be the cluster one that is probed again or what it has become, by
@@ -86,14 +88,16 @@ impl World {
             };
             self.apply(state, &next)?;
         }
-        Err(format!("all-restored: {STEPS} requests do not end a flow"))
+        Err(format!("all-restored: {STEPS} requests bring no rest"))
     }
 
     /// What is waited for comes about.
     fn go_on(&self, state: &mut State) -> Checked {
         let is = |of: &State, it: fn(&Operator) -> bool| of.operator.as_deref().is_some_and(it);
-        if is(state, |it| it.machine.due().is_some()) {
-            self.apply(state, &Resume)?;
+        for _ in 0..RESUMES {
+            if is(state, |it| it.decider.due().is_some()) {
+                self.apply(state, &Resume)?;
+            }
         }
         let asks = is(state, |it| it.asks);
         if asks {

@@ -3,18 +3,32 @@
 use super::*;
 
 /// What etcd holds, and what people wanted by then.
-#[derive(Clone, Debug, Hash)]
+#[derive(Clone, Debug)]
 pub(crate) struct Stored {
     pub(super) parts: Vec<(Option<Object>, Wanted)>,
     pub(super) saved: Option<Rc<Saved>>,
 }
 
-#[derive(Clone, Debug, Hash)]
+impl Hash for Stored {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parts.hash(state);
+        let saved = self.saved.as_ref();
+        saved.map(|saved| saved.0).hash(state);
+        for it in saved.iter().flat_map(|saved| &saved.1) {
+            let told = (&it.r#ref.name, it.owed, it.keeps_mark);
+            (told, it.recorded_replicas).hash(state);
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
 pub(crate) struct State {
+    /// As long as there is no operator, time stands still.
+    pub(super) now: Instant,
     pub(super) stored: Stored,
     pub(super) backup: Option<Box<Stored>>,
-    /// The writes that were given up by their senders, and to which dependents.
-    pub(super) late: Vec<(usize, Write)>,
+    /// The writes that were given up by their senders, to which dependents, and until when they may arrive.
+    pub(super) late: Vec<(usize, Write, Instant)>,
     /// The replicas that gardenlet is about to write, and to which dependent. It does so within the minute.
     pub(super) decided: Option<(usize, i32)>,
     pub(super) operator: Option<Rc<Operator>>,
@@ -26,6 +40,31 @@ pub(crate) struct State {
     /// marked; and none has started since.
     pub(super) let_go: bool,
     pub(super) budget: Budget,
+}
+
+/// By the distance of each moment from now.
+impl Hash for State {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self {
+            now: _,
+            stored,
+            backup,
+            late,
+            decided,
+            operator,
+            shoot,
+            policy,
+            life,
+            away,
+            let_go,
+            budget,
+        } = self;
+        (stored, backup, decided, operator, shoot).hash(state);
+        for (index, write, _) in late {
+            (index, write).hash(state);
+        }
+        (policy, life, away, let_go, budget).hash(state);
+    }
 }
 
 impl State {
@@ -64,6 +103,7 @@ impl World {
         let part = |part: &Part| (Some(Object::new(part.replicas)), Wanted::new(part.replicas));
         let seen = (Policy::Enforce, Life::Probed);
         State {
+            now: start(),
             stored: Stored {
                 parts: self.bounds.parts.iter().map(part).collect(),
                 saved: None,
@@ -71,7 +111,7 @@ impl World {
             backup: None,
             late: vec![],
             decided: None,
-            operator: Some(Rc::new(Operator::start(None, seen, &self.bounds))),
+            operator: Some(Rc::new(Operator::start(None, seen, &self.bounds, start()))),
             shoot: Shoot::Silent,
             policy: seen.0,
             life: seen.1,
@@ -86,10 +126,10 @@ impl World {
         match (action, &state.operator) {
             (Probe(_), _) => format!("{action:?}, the shoot is {:?}", state.shoot),
             (Request(index, _), Some(operator)) => match operator.need(*index) {
-                Some(Need::Write) => {
-                    let write = Operator::clone(operator).send(*index);
-                    format!("{action:?}: writes {}", patch(&write))
-                }
+                Some(Need::Write) => match Operator::clone(operator).send(*index) {
+                    Some(write) => format!("{action:?}: writes {}", patch(&write)),
+                    None => format!("{action:?}: writes nothing"),
+                },
                 Some(Need::Answer(written)) => format!("{action:?}: learns {written:?}"),
                 _ => format!("{action:?}: reads"),
             },
@@ -121,13 +161,10 @@ impl World {
         stored: &[(Option<Object>, Wanted)],
         index: usize,
     ) -> bool {
-        let Some(run) = &operator.flow else {
-            return false;
-        };
-        let down = run.machine.aim() == Aim::Protect;
+        let down = operator.aim == Aim::Down;
         let level = |it: &Part| if down { it.levels.1 } else { it.levels.0 };
         let parts = &self.bounds.parts;
-        let mut places = parts.iter().zip(&run.reached).zip(stored);
+        let mut places = parts.iter().zip(&operator.reached).zip(stored);
         places.all(|((part, reached), (object, _))| {
             let at_zero = object.as_ref().is_some_and(|it| it.replicas == 0);
             let is_left = at_zero && operator.lets_go();
@@ -141,10 +178,7 @@ impl World {
         let operator = Rc::make_mut(state.operator.as_mut().expect("it is there"));
         match operator.need(index) {
             None => {}
-            Some(Need::Read(_)) if fate == Fate::Fails => {
-                let unread = |place| FlowInput::Read(place, Err(failure()));
-                operator.tell(index, unread, false);
-            }
+            Some(Need::Read(_)) if fate == Fate::Fails => operator.unread(index),
             Some(Need::Read(_)) => {
                 let family = self.bounds.parts[index].family;
                 let object = state.stored.parts[index].0.as_ref();
@@ -152,7 +186,10 @@ impl World {
                 operator.read(index, seen, fate == Fate::AnsweredLate);
             }
             Some(Need::Write) => {
-                let write = self.bounds.flaw.spoil(operator.send(index));
+                let Some(write) = operator.send(index) else {
+                    return Ok(());
+                };
+                let write = self.bounds.flaw.spoil(write);
                 let its_turn = self.is_its_turn(operator, &state.stored.parts, index);
                 rules::sent(&write, operator, its_turn)?;
                 let version = match fate {
@@ -163,7 +200,7 @@ impl World {
                     _ => None,
                 };
                 let written = match (fate, version) {
-                    (Fate::Answered, Some(version)) => Written::Done(Some(version)),
+                    (Fate::Answered, Some(_)) => Written::Done,
                     (Fate::Answered | Fate::Conflict, _) => {
                         Written::Overtaken(ScaleError::Conflicts)
                     }
@@ -171,13 +208,28 @@ impl World {
                     _ => Written::Unanswered(failure()),
                 };
                 operator.sent(index, written);
+                let until = operator.now + LETS_GO;
                 match fate {
                     Fate::Crash => state.operator = None,
-                    Fate::Late => state.late.push((index, write)),
+                    Fate::Late => state.late.push((index, write, until)),
                     _ => {}
                 }
             }
             Some(Need::Answer(_)) => operator.answered(index),
+        }
+        Ok(())
+    }
+
+    /// What is only looked at is read at once: nothing is written by it.
+    fn look(&self, state: &mut State) -> Checked {
+        for index in 0..self.bounds.parts.len() {
+            while state
+                .operator
+                .as_ref()
+                .is_some_and(|it| it.only_looks(index))
+            {
+                self.request(state, index, Fate::Answered)?;
+            }
         }
         Ok(())
     }
@@ -187,16 +239,17 @@ impl World {
         let Some(operator) = &mut state.operator else {
             return;
         };
+        state.now = operator.now;
         for (index, (object, _)) in state.stored.parts.iter().enumerate() {
-            if let Some(flow) = &operator.flow
-                && !flow.reached[index]
-                && rules::is_reached(flow.machine.aim(), object.as_ref(), flow.owed[index])
+            if !operator.reached[index]
+                && rules::is_reached(operator.aim, object.as_ref(), operator.owed[index])
             {
-                Rc::make_mut(operator).run().reached[index] = true;
+                Rc::make_mut(operator).reached[index] = true;
             }
         }
-        if operator.machine.is_over() || operator.ending && operator.flow.is_none() {
-            state.let_go = !operator.ending && operator.machine.debts().is_looked_at();
+        let decider = &operator.decider;
+        if decider.is_over() || operator.ending && !decider.is_writing() {
+            state.let_go = !operator.ending && decider.dependents().is_looked_at();
             // Its last report, or the removal of the ClusterHealth.
             if !state.away {
                 let kept = operator.ending && state.life != Gone;
@@ -267,9 +320,14 @@ impl World {
             }
             Save => state.backup = Some(Box::new(state.stored.clone())),
             RollBack => state.stored = *state.backup.take().expect("it was saved"),
-            Away(away) => state.away = away,
+            Away(away) => {
+                state.away = away;
+                for (_, _, until) in &mut state.late {
+                    *until = state.now + LETS_GO;
+                }
+            }
             Arrive(place, arrives) => {
-                let (index, write) = state.late.remove(place);
+                let (index, write, _) = state.late.remove(place);
                 if arrives {
                     // If it lets go, that was right when it was sent.
                     self.write(&mut state.stored.parts[index], &write, true)?;
@@ -277,30 +335,23 @@ impl World {
             }
             Start => {
                 let before = Some(state.stored.saved.as_deref());
-                state.operator = Some(Rc::new(Operator::start(before, seen, bounds)));
+                state.operator = Some(Rc::new(Operator::start(before, seen, bounds, state.now)));
                 state.let_go = false;
             }
             Crash => state.operator = None,
-            End => state.operator().learn(Input::ShutDown),
+            End => drop(state.operator().learn(Input::ShutDown)),
             // It sends nothing any more, and ends.
             Depose if bounds.flaw != Flaw::OutlivesItsLease => state.operator = None,
             Depose => state.operator().deposed = true,
-            Freeze => drop(
-                state
-                    .operator()
-                    .tell_flow(FlowInput::Extend(moment(false)), true),
-            ),
+            Freeze => state.operator().freeze(),
             See => state.operator().see(seen),
             Probe(later) => {
-                let may_arrive = !state.late.is_empty();
+                let until = state.late.iter().map(|(_, _, until)| *until).min();
                 let operator = state.operator();
-                let now = match (later, may_arrive) {
-                    (false, _) => operator.now(),
-                    (true, true) => operator.now() + LETS_GO,
-                    (true, false) => moment(true) + operator.damping(),
-                };
-                operator.aged |= later && !may_arrive;
-                operator.probe(shoot, now);
+                if later {
+                    operator.age(until);
+                }
+                operator.probe(shoot, AGELESS);
             }
             Check => state.operator().check(shoot),
             Resume => state.operator().resume(),
@@ -308,6 +359,7 @@ impl World {
             Report => state.stored.saved = Some(Rc::new(state.operator().report())),
             Request(index, fate) => self.request(state, index, fate)?,
         }
+        self.look(state)?;
         self.settle(state);
         rules::stored(&state.stored)
     }

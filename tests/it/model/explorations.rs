@@ -10,7 +10,7 @@ use super::{
     explorer::explore,
     flaws::Flaw,
 };
-use dependency_watchdog::prober::plan::Family::{Apps, Scalable};
+use dependency_watchdog::prober::step::Family::{Apps, Scalable};
 use rstest::rstest;
 
 /// Each kind is scaled by requests of its own; what goes down first comes up last.
@@ -62,7 +62,9 @@ fn holds(name: &str, bounds: Bounds) {
 
 /// The process ends, in each of its ways: before and after each request, and, in the deep ones, twice in a row.
 #[rstest]
-#[case::short(&TWO, Budget { turns: 1, ends: 1, ..NONE })]
+#[case::short(&ONE, Budget { turns: 1, ends: 1, ..NONE })]
+#[ignore = "deep: make model"]
+#[case::two(&TWO, Budget { turns: 1, ends: 1, ..NONE })]
 #[ignore = "deep: make model"]
 #[case::twice(&TWO, Budget { turns: 1, ends: 2, ..NONE })]
 #[ignore = "deep: make model"]
@@ -75,7 +77,9 @@ fn processes_end(#[case] parts: &[Part], #[case] budget: Budget) {
 
 /// Requests fail, are carried out unanswered, or are refused.
 #[rstest]
-#[case::short(&TWO, Budget { turns: 1, faults: 1, ..NONE })]
+#[case::short(&ONE, Budget { turns: 1, faults: 1, ..NONE })]
+#[ignore = "deep: make model"]
+#[case::two(&TWO, Budget { turns: 1, faults: 1, ..NONE })]
 #[ignore = "deep: make model"]
 #[case::deep(&TWO, Budget { turns: 2, faults: 2, ends: 1, ..NONE })]
 #[ignore = "deep: make model"]
@@ -129,6 +133,7 @@ fn people_interfere(#[case] parts: &[Part], #[case] budget: Budget) {
 /// such a zero stays.
 #[rstest]
 #[case::one(&ONE, Budget { turns: 1, deploys: 2, ..NONE })]
+#[ignore = "deep: make model"]
 #[case::two(&TWO, Budget { turns: 1, deploys: 1, ..NONE })]
 #[ignore = "deep: make model"]
 #[case::crashed(&ONE, Budget { turns: 1, deploys: 1, ends: 1, ..NONE })]
@@ -144,7 +149,9 @@ fn gardenlet_deploys(#[case] parts: &[Part], #[case] budget: Budget) {
 
 /// Policies are suspended, put into DryRun, deleted, and applied again.
 #[rstest]
-#[case::short(&TWO, Budget { turns: 1, policies: 1, ..NONE })]
+#[case::short(&ONE, Budget { turns: 1, policies: 1, ..NONE })]
+#[ignore = "deep: make model"]
+#[case::two(&TWO, Budget { turns: 1, policies: 1, ..NONE })]
 #[ignore = "deep: make model"]
 #[case::deep(&TWO, Budget { turns: 2, policies: 2, ..NONE })]
 #[ignore = "deep: make model"]
@@ -192,7 +199,9 @@ fn the_seed_is_lost(#[case] parts: &[Part], #[case] budget: Budget) {
 
 /// The process is frozen until its evidence counts no more.
 #[rstest]
-#[case::short(&TWO, Budget { turns: 1, freezes: 1, ..NONE })]
+#[case::short(&ONE, Budget { turns: 1, freezes: 1, ..NONE })]
+#[ignore = "deep: make model"]
+#[case::two(&TWO, Budget { turns: 1, freezes: 1, ..NONE })]
 #[ignore = "deep: make model"]
 #[case::deep(&TWO, Budget { turns: 2, freezes: 2, ends: 1, ..NONE })]
 fn evidence_ages(#[case] parts: &[Part], #[case] budget: Budget) {
@@ -201,7 +210,9 @@ fn evidence_ages(#[case] parts: &[Part], #[case] budget: Budget) {
 
 /// Gates do not pass.
 #[rstest]
-#[case::short(&ONE, Budget { turns: 2, ends: 1, ..NONE })]
+#[case::short(&ONE, Budget { turns: 2, ..NONE })]
+#[ignore = "deep: make model"]
+#[case::ending(&ONE, Budget { turns: 2, ends: 1, ..NONE })]
 #[ignore = "deep: make model"]
 #[case::deep(&TWO, Budget { turns: 3, ends: 1, ..NONE })]
 fn checks_have_a_say(#[case] parts: &[Part], #[case] budget: Budget) {
@@ -227,7 +238,9 @@ fn clusters_are_watched_at_first(#[case] parts: &[Part], #[case] budget: Budget)
 
 /// What is written comes about late, or not in time.
 #[rstest]
-#[case::short(&TWO, Budget { turns: 1, ..NONE })]
+#[case::short(&ONE, Budget { turns: 1, ..NONE })]
+#[ignore = "deep: make model"]
+#[case::two(&TWO, Budget { turns: 1, ..NONE })]
 #[ignore = "deep: make model"]
 #[case::deep(&TWO, Budget { turns: 2, ends: 1, ..NONE })]
 #[ignore = "deep: make model"]
@@ -242,7 +255,9 @@ fn controllers_take_their_time(#[case] parts: &[Part], #[case] budget: Budget) {
 
 /// Whatever happens between a write and the answer to it.
 #[rstest]
-#[case::turning(&TWO, Budget { turns: 2, ..NONE })]
+#[case::turning(&ONE, Budget { turns: 2, ..NONE })]
+#[ignore = "deep: make model"]
+#[case::two(&TWO, Budget { turns: 2, ..NONE })]
 #[ignore = "deep: make model"]
 #[case::deep(&ONE, Budget { turns: 2, ends: 1, faults: 1, policies: 1, ..NONE })]
 #[ignore = "deep: make model"]
@@ -257,7 +272,10 @@ fn answers_take_their_time(#[case] parts: &[Part], #[case] budget: Budget) {
 
 /// Many clusters are restored at the same time, so that its turn comes later.
 #[rstest]
-#[case::short(&TWO, Budget { turns: 2, ..NONE })]
+#[case::short(&ONE, Budget { turns: 2, ..NONE })]
+#[ignore = "deep: make model"]
+#[case::two(&TWO, Budget { turns: 2, ..NONE })]
+#[ignore = "deep: make model"]
 #[case::held(&ONE, Budget { turns: 1, policies: 1, ends: 1, ..NONE })]
 #[ignore = "deep: make model"]
 #[case::deep(&TWO, Budget { turns: 2, ends: 1, people: 1, ..NONE })]

@@ -95,6 +95,9 @@ impl Flaw {
                 metadata["annotations"] = json!({MARK: null, RECORD: null});
                 patch["spec"] = Value::Null;
             }
+            Self::DropsMarksAtOnce if replicas > Some(0) => {
+                metadata["annotations"] = json!({MARK: null, RECORD: null});
+            }
             Self::RestoresOne if replicas > Some(1) => patch["spec"]["replicas"] = json!(1),
             _ => {}
         }

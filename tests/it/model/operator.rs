@@ -1,21 +1,24 @@
-//! One instance of the operator: the machine of production, driven one request at a time.
+//! One instance of the operator: the decider of production, driven one request at a time.
 
 use super::*;
 
-/// The present. Time is not counted: what takes time may happen at any moment.
-static NOW: LazyLock<Instant> = LazyLock::new(Instant::now);
+/// When everything begins.
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+/// So long after something all is due that waits.
 const AGES: Duration = Duration::from_secs(24 * 3600);
+/// No evidence ages within it.
+const EVER: Duration = Duration::from_secs(10_000 * 24 * 3600);
 /// So long it waits for its turn, where restores are paced.
-const TURN: Duration = Duration::from_secs(1);
-/// As the machine has them.
+const TURN: Duration = Duration::from_secs(10);
+/// What waits for no longer is due at once: it may be answered at any moment.
+const SHORTLY: Duration = Duration::from_secs(1);
+/// The operator has it.
 const COMES_BACK: Duration = Duration::from_secs(30);
-const FRESH: Duration = Duration::from_secs(60);
 /// A write that was given up may arrive for so long after the seed has answered again.
 pub(crate) const LETS_GO: Duration = Duration::from_secs(15);
 
-/// A moment at which all that waits is due, or one at which nothing is yet.
-pub(crate) fn moment(late: bool) -> Instant {
-    *NOW + if late { AGES } else { Duration::ZERO }
+pub(crate) fn start() -> Instant {
+    *START
 }
 
 fn at(mono: Instant) -> Now {
@@ -23,22 +26,45 @@ fn at(mono: Instant) -> Now {
     Now { mono, wall }
 }
 
-/// What a ClusterHealth says: whether the dependents are down, and what they are owed.
-pub(crate) type Saved = (Protection, Debts);
+/// What a ClusterHealth says: whether the dependents are down, and of each if it is owed, if it keeps its mark, and its
+/// number.
+pub(crate) type Saved = (Protection, Vec<DependentStatus>);
 
-fn status((protection, debts): &Saved) -> ClusterHealthStatus {
+fn status((protection, dependents): &Saved) -> ClusterHealthStatus {
     ClusterHealthStatus {
         protection: *protection,
-        dependents: debts.status(),
+        dependents: dependents.clone(),
         ..ClusterHealthStatus::default()
     }
 }
 
-#[derive(Clone, Debug, Hash)]
+/// What a dependent needs next.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Need {
+    /// To be read, in one or two requests, of which the first has shown this.
+    Read(Option<Observed>),
+    /// Its turn to be written.
+    Write,
+    /// The answer to its write.
+    Answer(Written),
+}
+
+#[derive(Clone, Debug)]
 pub(crate) struct Operator {
     pub(super) bounds: Rc<Bounds>,
-    pub(crate) machine: ClusterMachine,
-    pub(crate) flow: Option<Run>,
+    pub(crate) decider: Decider,
+    /// Its clock.
+    pub(crate) now: Instant,
+    /// What each dependent needs next.
+    needs: Vec<Option<Need>>,
+    /// What it wants of the dependents.
+    pub(crate) aim: Aim,
+    /// Which dependents have been where they belong since it wants that, or were given up.
+    pub(crate) reached: Vec<bool>,
+    /// Which have to be really back before the next level.
+    pub(crate) owed: Vec<bool>,
+    /// Which it knows to be owed, where it trusts its record.
+    listed: Option<Vec<bool>>,
     /// The policy and the Cluster as it knows them.
     pub(crate) seen: (Policy, Life),
     /// What the evidence asks for that it has now.
@@ -47,22 +73,49 @@ pub(crate) struct Operator {
     leases: Option<Aim>,
     /// Why the Gate does not pass, as far as it knows.
     gate: Option<String>,
-    /// Since when it probes, and whether the initialDelay has passed since.
-    probing: (Option<Instant>, bool),
-    /// How many of those delays have passed.
-    delays: u32,
+    /// Since when it probes.
+    probing: Option<Instant>,
+    /// Since when the Cluster is gone.
+    gone: Option<Instant>,
     /// It wants the Cluster and its policy read past every cache.
     pub(crate) asks: bool,
     /// They were as it sees them when they were last read, and nothing else was seen since.
     pub(crate) confirmed: bool,
-    /// The Cluster has been gone for so long that it does not come back.
-    buried: bool,
-    /// So much time has passed since it started, or gave a write up, that none of those arrives any more.
-    pub(crate) aged: bool,
     /// Its Lease may be somebody else's.
     pub(crate) deposed: bool,
     /// It was asked to end.
     pub(crate) ending: bool,
+}
+
+/// By the distance of each moment from now.
+impl Hash for Operator {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self {
+            bounds: _,
+            decider,
+            now,
+            needs,
+            aim,
+            reached,
+            owed,
+            listed,
+            seen,
+            saw,
+            leases,
+            gate,
+            probing: _,
+            gone: _,
+            asks,
+            confirmed,
+            deposed,
+            ending,
+        } = self;
+        decider.digest(*now, state);
+        (needs, aim, reached, owed, listed).hash(state);
+        (seen, saw, leases, gate).hash(state);
+        (self.is_watched(), self.is_buried()).hash(state);
+        (asks, confirmed, deposed, ending).hash(state);
+    }
 }
 
 impl Operator {
@@ -71,69 +124,76 @@ impl Operator {
         before: Option<Option<&Saved>>,
         seen: (Policy, Life),
         bounds: &Rc<Bounds>,
+        now: Instant,
     ) -> Self {
         let known = before.flatten().map(status);
+        let count = bounds.parts.len();
         let at_once = bounds.initial_delay.is_zero() || bounds.flaw == Flaw::ActsAtOnce;
-        let (start, now) = ((false, at_once), at(moment(false)));
-        let mut machine = ClusterMachine::recall(known.as_ref(), bounds.presence(seen), start, now);
+        let (flags, presence) = ((false, at_once), bounds.presence(seen));
+        let mut decider = Decider::recall(known.as_ref(), presence, flags, at(now));
         // What the one before has given up may still arrive, if anything does.
         if before.is_some() && bounds.budget.late > 0 {
-            machine.distrust();
+            decider.distrust();
         }
+        let owed = owed(&decider, count);
         let mut operator = Self {
             bounds: bounds.clone(),
-            machine,
-            flow: None,
+            decider,
+            now,
+            needs: vec![None; count],
+            aim: Aim::Leave,
+            reached: vec![false; count],
+            listed: before.map(|_| owed.clone()),
+            owed,
             seen,
             saw: None,
             leases: None,
             gate: None,
-            probing: (None, false),
-            delays: 0,
+            probing: None,
+            gone: None,
             asks: false,
             confirmed: false,
-            buried: false,
-            aged: false,
             deposed: false,
             ending: false,
         };
+        operator
+            .listed
+            .take_if(|_| bounds.flaw != Flaw::TrustsItsRecord);
         operator.see(seen);
         operator
     }
 
-    /// The moment at which it learns of something.
-    pub(super) fn now(&self) -> Instant {
-        let aged = 2 * u32::from(self.aged);
-        moment(false) + aged * LETS_GO + self.delays * self.bounds.initial_delay
-    }
-
-    /// How much later it is restored that was restored before.
-    pub(super) fn damping(&self) -> Duration {
-        match self.machine.held_back() {
-            Some(HeldBack::Flapping) => FRESH,
-            _ => Duration::ZERO,
-        }
-    }
-
     /// What it writes to the ClusterHealth.
     pub(crate) fn report(&self) -> Saved {
-        let told = (self.machine.protection(), self.machine.debts().clone());
-        // What it does not say is nothing that a later one could know.
-        (told.0, Debts::recall(&status(&told)))
+        let decider = &self.decider;
+        (decider.protection(), decider.dependents().status())
     }
 
     pub(crate) fn is_probing(&self) -> bool {
-        self.machine.treatment().settings().is_some()
+        self.decider.treatment().settings().is_some()
     }
 
-    /// Whether it may write to dependents, as far as the policy goes that it knows.
+    /// Whether the policy's initialDelay has passed since it was first probed.
+    fn is_watched(&self) -> bool {
+        let since = self.probing.unwrap_or(self.now);
+        self.now >= since + self.bounds.initial_delay
+    }
+
+    /// Whether the Cluster has been gone for so long that it does not come back.
+    fn is_buried(&self) -> bool {
+        let since = self.gone.filter(|_| self.bounds.flaw != Flaw::BuriesAtOnce);
+        since.is_some_and(|since| self.now >= since + COMES_BACK)
+    }
+
+    /// Whether it may write to dependents, as far as the policy and the Cluster go that it knows.
     pub(crate) fn may_write(&self, aim: Aim) -> bool {
-        match (self.machine.treatment(), aim) {
-            (Treatment::Probe(_) | Treatment::LetGo(..), _) if !self.probing.1 => false,
-            (Treatment::Probe(settings), _) => settings.mode == Mode::Enforce,
-            (Treatment::LetGo(settings, _), Aim::Restore) => settings.mode == Mode::Enforce,
-            (Treatment::Complete(settled, _), aim) => *settled == aim,
-            (Treatment::Gone, aim) => aim == Aim::Release,
+        let (policy, life) = self.seen;
+        match (life, aim) {
+            _ if matches!(policy, Policy::DryRun | Policy::Suspended) => false,
+            (Probed | FallingAsleep, _) if !self.is_watched() => false,
+            (Probed, Aim::Down) => policy == Enforce,
+            (Probed | FallingAsleep | NoWorkers, Aim::Up) => true,
+            (Deleting | Gone, Aim::Release) => true,
             _ => false,
         }
     }
@@ -145,9 +205,13 @@ impl Operator {
 
     /// Learns of the policy and the Cluster.
     pub(crate) fn see(&mut self, seen: (Policy, Life)) {
+        let probes = self.is_probing();
         self.seen = seen;
         self.confirmed = false;
-        self.learn(Input::Objects(self.bounds.presence(seen)));
+        self.gone = (seen.1 == Gone).then_some(self.gone.unwrap_or(self.now));
+        if !(probes && self.bounds.flaw == Flaw::DisregardsPolicy) {
+            self.learn(Input::Objects(self.bounds.presence(seen)));
+        }
     }
 
     /// Whether somebody else decides about a dependent at zero.
@@ -155,36 +219,40 @@ impl Operator {
         self.saw == Some(Aim::Release)
     }
 
-    /// Reads the leases, and acts on what they say.
-    pub(crate) fn probe(&mut self, shoot: Shoot, mut now: Instant) {
+    /// Reads the leases, and acts on what they say. They count `for` so long, if that asks for a scale-down.
+    pub(crate) fn probe(&mut self, shoot: Shoot, period: Duration) {
         let flaw = self.bounds.flaw;
-        let owes = self.machine.debts().owes();
+        self.leases = shoot.leases();
+        self.gate = shoot.gate();
         let asks = match shoot.leases() {
-            None if flaw == Flaw::TakesDoubtForOutage => Some(Aim::Protect),
-            // After a restart nothing is owed, as far as it looks.
-            Some(Aim::Restore) if flaw == Flaw::TrustsItsRecord && !owes => None,
+            None if flaw == Flaw::TakesDoubtForOutage => Some(Aim::Down),
+            None if flaw == Flaw::KeepsOn => return self.judge(),
             asks => asks,
         };
-        let protected = self.machine.protection() != Protection::None;
-        let conclusion = asks.map(|aim| conclusion(aim, protected));
+        let protected = self.decider.protection() != Protection::None;
+        let conclusion = asks.map(|aim| conclusion(aim, protected, period));
         let unread = Leases::Unread {
             reason: "Unreachable",
             message: "",
         };
         let leases = conclusion.as_ref().map_or(unread, Leases::Judged);
-        if flaw == Flaw::BelievesForEver {
-            now = moment(false);
-        }
-        // The delay runs from when it was first probed; after that it does not come again.
-        let (since, is_over) = &mut self.probing;
-        if !*is_over && since.map(|since| since + self.bounds.initial_delay) <= Some(now) {
-            *is_over = true;
-            self.delays += 1;
-        }
-        self.learn_at(Input::Leases(leases, shoot.gate()), now);
-        self.leases = shoot.leases();
-        self.gate = shoot.gate();
+        self.learn(Input::Leases(leases, shoot.gate()));
         self.judge();
+    }
+
+    /// Was frozen for so long that what it read does not count any more.
+    pub(crate) fn freeze(&mut self) {
+        self.probe(Silent, Duration::ZERO);
+        self.now += Duration::from_nanos(1);
+        self.learn(Input::Time);
+        (self.leases, self.saw) = (None, None);
+    }
+
+    /// Lets so much time pass that all is due, or only so much that what may arrive still may.
+    pub(crate) fn age(&mut self, until: Option<Instant>) {
+        if self.bounds.flaw != Flaw::BelievesForEver {
+            self.now = until.unwrap_or(self.now + AGES);
+        }
     }
 
     /// Learns what the policy and the Cluster are; `None` if they could not be read.
@@ -198,14 +266,12 @@ impl Operator {
             Some(false) => Confirmation::Otherwise,
             None => Confirmation::Unknown,
         };
-        // It counts for the verdict that comes next, be that much later.
-        let counts_at = moment(true) + self.damping();
-        self.learn_at(Input::Confirmed(confirmation), counts_at);
+        self.learn(Input::Confirmed(confirmation));
     }
 
     /// Whether the checks have come to something that it does not know.
     pub(crate) fn may_check(&self, shoot: Shoot) -> bool {
-        let treatment = self.machine.treatment();
+        let treatment = self.decider.treatment();
         let has_checks = matches!(treatment, Treatment::Probe(_) | Treatment::LetGo(..));
         has_checks && self.gate != shoot.gate()
     }
@@ -220,85 +286,199 @@ impl Operator {
     /// What the leases and the checks ask for together.
     fn judge(&mut self) {
         self.saw = match (self.leases, &self.gate) {
-            (Some(Aim::Restore), Some(_)) => None,
+            (Some(Aim::Up), Some(_)) => None,
             (leases, _) => leases,
         };
     }
 
-    /// What it waits for is due: as much time has passed.
+    /// What it waits for is due.
     pub(crate) fn resume(&mut self) {
-        let due = self.machine.due();
-        self.aged |= due > Some(moment(false) + LETS_GO);
-        if *self.machine.treatment() == Treatment::Gone {
-            let is_over = due >= Some(moment(false) + COMES_BACK);
-            self.buried |= is_over && self.bounds.flaw != Flaw::BuriesAtOnce;
-            self.saw = self.buried.then_some(Aim::Release);
+        let due = self.decider.due();
+        if let Some(due) = due.filter(|_| self.bounds.flaw != Flaw::BelievesForEver) {
+            self.now = self.now.max(due);
         }
-        let now = due.unwrap_or(moment(false)).max(self.now());
-        self.learn_at(Input::Time, now);
+        self.learn(Input::Time);
     }
 
-    pub(crate) fn learn(&mut self, input: Input<'_>) {
-        self.learn_at(input, self.now());
-    }
-
-    fn learn_at(&mut self, input: Input<'_>, now: Instant) {
-        let told = self.decide(input, now);
-        self.take_down(told);
-    }
-
-    /// Takes up what is learnt, and does what follows. Returns what the flow has told of it.
-    pub(super) fn decide(&mut self, input: Input<'_>, now: Instant) -> Vec<FlowEffect> {
-        let flaw = self.bounds.flaw;
+    /// Takes up what is learnt, and does what follows. Returns the write that it sends.
+    pub(crate) fn learn(&mut self, input: Input<'_>) -> Option<Write> {
         self.ending |= matches!(input, Input::ShutDown);
-        let keeps_flow = match &input {
-            Input::Leases(..) => flaw == Flaw::KeepsOn,
-            Input::Objects(_) => flaw == Flaw::DisregardsPolicy && self.is_probing(),
-            _ => false,
-        };
-        let before = self.machine.treatment().clone();
+        let before = self.decider.treatment().clone();
+        let mut sent = self.decide(input);
+        while self
+            .decider
+            .due()
+            .is_some_and(|due| due <= self.now + SHORTLY)
+        {
+            self.now = self.now.max(self.decider.due().unwrap_or(self.now));
+            sent = self.decide(Input::Time).or(sent);
+        }
+        // Also what was found of a dependent may have it probed.
+        self.probing = self
+            .is_probing()
+            .then_some(self.probing.unwrap_or(self.now));
+        if !before.is_like(self.decider.treatment()) {
+            (self.saw, self.leases) = (None, None);
+        }
+        match self.decider.treatment() {
+            Treatment::Complete(aim, _) => self.saw = Some(*aim),
+            Treatment::Gone => self.saw = self.is_buried().then_some(Aim::Release),
+            _ => {}
+        }
+        sent
+    }
+
+    fn decide(&mut self, input: Input<'_>) -> Option<Write> {
+        let (now, flaw) = (self.now, self.bounds.flaw);
         let wait = if self.bounds.paced {
             TURN
         } else {
             Duration::ZERO
         };
-        let effects = self.machine.step(input, at(now), || now + wait);
-        // Also what was found of a dependent may have it probed.
-        if !self.is_probing() {
-            self.probing = (None, false);
-        } else if self.probing.0.is_none() {
-            self.probing = (Some(now), self.bounds.initial_delay.is_zero());
+        let effects = self.decider.step(input, at(now), || now + wait);
+        let aim = self.decider.dependents().aim();
+        if aim != self.aim {
+            self.aim = aim;
+            self.reached.fill(false);
+            self.owed = owed(&self.decider, self.needs.len());
         }
-        if !before.is_like(self.machine.treatment()) {
-            self.saw = None;
-            self.leases = None;
-            self.buried = false;
-        }
-        if let Treatment::Complete(aim, _) = self.machine.treatment() {
-            self.saw = Some(*aim);
-        }
-        let mut told = vec![];
+        let completes = matches!(self.decider.treatment(), Treatment::Complete(..));
+        let mut sent = None;
         for effect in effects {
             match effect {
-                Effect::Start(plan) => told.extend(self.begin(plan)),
-                Effect::Flow(FlowInput::Withdraw) if keeps_flow => {}
-                // A flow is valid until it is frozen.
-                Effect::Flow(FlowInput::Extend(_)) => {}
-                Effect::Flow(FlowInput::Finish(_)) => {
-                    told.extend(self.flow_learns(FlowInput::Finish(ever()), false));
+                Effect::Request(..) if completes && flaw == Flaw::KeepsMarks => {}
+                Effect::Request(of, request) => {
+                    let need = &mut self.needs[index_of(&of)];
+                    match request {
+                        Request::Read { .. } => *need = Some(Need::Read(None)),
+                        Request::Queue => *need = Some(Need::Write),
+                        Request::Write(write) => sent = Some(write),
+                        Request::Drop => *need = None,
+                    }
                 }
-                Effect::Flow(input) => told.extend(self.flow_learns(input, false)),
                 Effect::Confirm => self.asks = true,
-                Effect::Tell { .. } => {}
+                Effect::Tell(event, _) => {
+                    if let What::Late = event.what {
+                        self.reached[index_of(&event.dependent)] = true;
+                    }
+                }
             }
         }
-        told
+        sent
+    }
+
+    /// What a dependent needs next.
+    pub(crate) fn need(&self, index: usize) -> Option<&Need> {
+        self.needs[index].as_ref()
+    }
+
+    /// Whether it reads a dependent of which it wants nothing.
+    pub(crate) fn only_looks(&self, index: usize) -> bool {
+        self.aim == Aim::Leave && matches!(self.needs[index], Some(Need::Read(_)))
+    }
+
+    /// It is the turn of the write that a dependent needs; none if that is not wanted any more.
+    pub(crate) fn send(&mut self, index: usize) -> Option<Write> {
+        self.needs[index] = None;
+        self.tell(index, Answer::Turn)
+    }
+
+    /// The answer to a read has come, perhaps when all that it was waited for is overdue.
+    pub(crate) fn read(&mut self, index: usize, seen: Option<Observed>, late: bool) {
+        let mut seen = seen.map(|seen| self.bounds.flaw.blur(seen));
+        if let (Some(listed), Some(seen)) = (&self.listed, &mut seen) {
+            seen.marked &= listed[index];
+        }
+        let half = self.needs[index].take();
+        match (&seen, half) {
+            (Some(now), Some(Need::Read(None))) if now.family == Family::Scalable => {
+                self.needs[index] = Some(Need::Read(seen));
+            }
+            // The first of two has told the annotations, the second tells the replicas. If there was a
+            // change in between, both are read again.
+            (Some(now), Some(Need::Read(Some(half))))
+                if half.resource_version != now.resource_version =>
+            {
+                self.needs[index] = Some(Need::Read(None));
+            }
+            _ => {
+                if late {
+                    self.now += AGES;
+                }
+                self.tell(index, Answer::Read(Ok(seen)));
+            }
+        }
+    }
+
+    /// The read has failed.
+    pub(crate) fn unread(&mut self, index: usize) {
+        self.needs[index] = None;
+        self.tell(index, Answer::Read(Err(failure())));
+    }
+
+    /// The write was sent, and this became of it. It learns of that later where answers take their time.
+    pub(crate) fn sent(&mut self, index: usize, written: Written) {
+        let may_be_done = matches!(written, Written::Done | Written::Unanswered(_));
+        self.owed[index] |= may_be_done && self.aim == Aim::Up;
+        if let Some(listed) = &mut self.listed {
+            listed[index] |= may_be_done;
+        }
+        self.needs[index] = Some(Need::Answer(written));
+        if !self.bounds.slow_answers {
+            self.answered(index);
+        }
+    }
+
+    /// The answer to the write has come.
+    pub(crate) fn answered(&mut self, index: usize) {
+        if let Some(Need::Answer(mut written)) = self.needs[index].take() {
+            if let (Flaw::WaitsForNothing, Written::Unanswered(error)) =
+                (self.bounds.flaw, &written)
+            {
+                written = Written::Failed(error.clone());
+            }
+            self.tell(index, Answer::Written(written));
+        }
+    }
+
+    fn tell(&mut self, index: usize, answer: Answer) -> Option<Write> {
+        let of = reference(index);
+        self.learn(Input::Answer(of, answer))
+    }
+}
+
+fn reference(index: usize) -> DependentRef {
+    DependentRef {
+        api_version: "apps/v1".to_owned(),
+        kind: "Deployment".to_owned(),
+        name: format!("d{index}"),
+    }
+}
+
+fn index_of(dependent: &DependentRef) -> usize {
+    dependent.name[1..].parse().expect("a number")
+}
+
+/// Which of so many dependents are owed their replicas.
+fn owed(decider: &Decider, count: usize) -> Vec<bool> {
+    let mut owed = vec![false; count];
+    for dependent in decider.dependents().status() {
+        owed[index_of(&dependent.r#ref)] = dependent.owed;
+    }
+    owed
+}
+
+/// A request that failed.
+pub(crate) fn failure() -> ScaleError {
+    ScaleError::Request {
+        verb: "patch",
+        message: String::new(),
     }
 }
 
 /// Leases that ask for this, and did so often enough in a row.
-fn conclusion(aim: Aim, protected: bool) -> Conclusion {
-    let silent = aim == Aim::Protect;
+fn conclusion(aim: Aim, protected: bool, period: Duration) -> Conclusion {
+    let silent = aim == Aim::Down;
     Conclusion {
         verdict: if silent {
             Verdict::Outage
@@ -308,7 +488,7 @@ fn conclusion(aim: Aim, protected: bool) -> Conclusion {
         assessment: Assessment {
             expired: usize::from(silent),
             protected,
-            period: Duration::from_secs(10),
+            period,
             ..Assessment::default()
         },
         provable: None,
@@ -317,3 +497,6 @@ fn conclusion(aim: Aim, protected: bool) -> Conclusion {
         decides: true,
     }
 }
+
+/// The renewal period of leases that count for ever.
+pub(crate) const AGELESS: Duration = EVER;

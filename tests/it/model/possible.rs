@@ -71,13 +71,14 @@ impl World {
     fn workings(&self, state: &State, operator: &Operator, actions: &mut Vec<Action>) {
         let lives_on = !operator.ending && !operator.deposed;
         // What is due so late comes when whatever was given up has arrived, or never will.
-        let may_wait = |due| due <= moment(false) + LETS_GO || state.late.is_empty();
-        let is_due = operator.machine.due().is_some_and(may_wait);
+        let may_wait = |due| state.late.iter().all(|(_, _, until)| due <= *until);
+        let is_due = operator.decider.due().is_some_and(may_wait);
+        let is_taking = operator.saw == Some(Aim::Down);
         let probes = lives_on && operator.is_probing();
         actions.extend(those([
             (!operator.deposed, Action::Crash),
             (!operator.deposed, Depose),
-            (operator.flow.is_some(), Freeze),
+            (lives_on && probes && is_taking, Freeze),
             (lives_on, End),
             (lives_on && operator.seen != state.seen(), See),
             (probes, Probe(false)),

@@ -82,17 +82,14 @@ pub(crate) fn sent(write: &Write, operator: &Operator, its_turn: bool) -> Checke
     let takes = marks || replicas == Some(0);
     let restores = !takes && replicas.is_some();
     let unmarks = !takes && !restores && operator.may_unmark();
-    let run = operator.flow.as_ref().expect("a flow is under way");
-    let saw = operator.saw;
+    let (aim, saw) = (operator.aim, operator.saw);
+    let again = operator.decider.protection() == Protection::Active;
     let rules = [
         (!operator.deposed, "one-leader"),
-        (
-            unmarks || operator.may_write(run.machine.aim()),
-            "policy-in-force",
-        ),
-        (!takes || saw == Some(Aim::Protect), "no-evidence"),
-        (!restores || saw == Some(Aim::Restore), "no-evidence"),
-        (!takes || operator.confirmed || run.again, "confirmed-first"),
+        (unmarks || operator.may_write(aim), "policy-in-force"),
+        (!takes || saw == Some(Aim::Down), "no-evidence"),
+        (!restores || saw == Some(Aim::Up), "no-evidence"),
+        (!takes || operator.confirmed || again, "confirmed-first"),
         (!takes && !restores || its_turn, "level-order"),
     ];
     let say = || format!("{patch} is sent, and the evidence asks for {saw:?}");
@@ -115,7 +112,7 @@ pub(crate) fn is_reached(aim: Aim, object: Option<&Object>, owed: bool) -> bool 
     object.is_none_or(|object| {
         object.ignored
             || match aim {
-                Aim::Protect => object.replicas == 0 && object.present == 0,
+                Aim::Down => object.replicas == 0 && object.present == 0,
                 _ if object.replicas == 0 => !object.marked,
                 _ => object.present > 0 || !owed,
             }
@@ -142,13 +139,13 @@ pub(crate) fn at_rest(state: &State) -> Checked {
         hold(&[(!object.marked && (as_wanted || !restored), name)], say)?;
     }
     // Nobody looks after what is owed nothing when the Cluster is gone, or no policy selects it.
-    let machine = state.operator.as_ref().map(|operator| &operator.machine);
-    let owes = |it: &ClusterMachine| it.debts().owes() || it.protection() != Protection::None;
+    let decider = state.operator.as_ref().map(|operator| &operator.decider);
+    let owes = |it: &Decider| it.dependents().owes() || it.protection() != Protection::None;
     let unwanted = life == Gone || state.policy == Deleted;
-    let say = || format!("the operator in the end: {machine:?}");
+    let say = || format!("the operator in the end: {decider:?}");
     hold(
         &[(
-            unwanted == machine.is_none() && !machine.is_some_and(owes),
+            unwanted == decider.is_none() && !decider.is_some_and(owes),
             name,
         )],
         say,

@@ -1,16 +1,16 @@
-//! How flows of scaling run, over a scripted seed: in which order, and how they are delayed and stopped.
+//! How dependents are scaled, over a scripted seed: in which order, and what delays and stops that.
 
 use std::{num::NonZeroU32, time::Duration};
 
 use crate::support::{
-    Call, EVER, Failure, INTERVAL, Runs, Stage, delayed, doubt, healthy, info, new_protector,
-    outage, put_workload, run, selected, verdict,
+    Call, EVER, Failure, INTERVAL, Runs, Stage, delayed, doubt, healthy, info, new_acting, outage,
+    put_workload, run, selected, verdict,
 };
 use dependency_watchdog::{
     api::Protection,
     prober::{
-        plan::{Aim, IGNORE},
         scale::Scaler,
+        step::{Aim, IGNORE},
     },
     runtime::seed::{LEAST_QPS, Rate, Rates, Seed},
 };
@@ -22,21 +22,23 @@ use tokio::time::{Instant, timeout};
 fn nothing_is_scaled_on_a_verdict_that_is_too_old() {
     run(async {
         let mut stage = Stage::new(&[info("Deployment", "first", 0), delayed("second", 20)]);
-        outage(&mut stage.protector, 5, Duration::from_secs(15));
+        outage(&mut stage.acting, 5, Duration::from_secs(15));
         stage.follow().await;
         assert_eq!(stage.written(), ["first"], "the second is due after 20 s");
-        assert_eq!(
-            stage.protector.machine().protection(),
-            Protection::ScalingDown
-        );
+        assert_eq!(stage.acting.decider().protection(), Protection::ScalingDown);
         // One that is renewed in time carries on.
-        outage(&mut stage.protector, 5, Duration::from_secs(15));
+        outage(&mut stage.acting, 5, Duration::from_secs(15));
         stage.advance(Duration::from_secs(10)).await;
-        outage(&mut stage.protector, 5, Duration::from_secs(15));
+        outage(&mut stage.acting, 5, Duration::from_secs(15));
         stage.follow().await;
         assert_eq!(stage.written(), ["first", "second"]);
-        assert_eq!(stage.protector.machine().protection(), Protection::Active);
+        assert_eq!(stage.acting.decider().protection(), Protection::Active);
     });
+}
+
+/// Whether it is no mark that falls.
+fn scales(call: &Call) -> bool {
+    call.body["spec"]["replicas"].is_i64()
 }
 
 /// Each delay begins when the level before is done, and those of one level run at the same time.
@@ -54,12 +56,13 @@ fn delays_of_an_undisturbed_restore_follow_its_levels() {
             restored("beside", 1, 0),
             restored("third", 2, 30),
         ]);
-        stage.act(Aim::Protect).await;
+        stage.act(Aim::Down).await;
         stage.seed.forget_calls();
         let begin = Instant::now();
-        stage.act(Aim::Restore).await;
+        stage.act(Aim::Up).await;
         let at = |call: Call| (call.name, (call.at - begin).as_millis());
-        let times: Vec<(String, u128)> = stage.seed.writes().into_iter().map(at).collect();
+        let writes = stage.seed.writes().into_iter().filter(scales);
+        let times: Vec<(String, u128)> = writes.map(at).collect();
         let expected = [
             ("first", 10_000),
             ("beside", 10_050),
@@ -80,7 +83,7 @@ async fn down_with_a_delay() -> Stage {
     let mut first = info("Deployment", "first", 0);
     first["scaleUp"]["initialDelay"] = json!("25s");
     let mut stage = Stage::new(&[first]);
-    stage.act(Aim::Protect).await;
+    stage.act(Aim::Down).await;
     stage.seed.forget_calls();
     stage
 }
@@ -109,15 +112,16 @@ fn doubt_does_not_begin_the_delay_of_a_restore_anew() {
             let begin = Instant::now();
             for verdict in verdicts.chars() {
                 match verdict {
-                    '+' => stage.verdict(Aim::Restore),
-                    '-' => stage.verdict(Aim::Protect),
-                    'g' => healthy(&mut stage.protector, Some("closed")),
-                    _ => doubt(&mut stage.protector),
+                    '+' => stage.verdict(Aim::Up),
+                    '-' => stage.verdict(Aim::Down),
+                    'g' => healthy(&mut stage.acting, Some("closed")),
+                    _ => doubt(&mut stage.acting),
                 }
                 stage.advance(INTERVAL).await;
             }
             stage.follow().await;
-            let writes = stage.seed.writes();
+            let writes = stage.seed.writes().into_iter().filter(scales);
+            let writes: Vec<Call> = writes.collect();
             assert_eq!(writes.len(), 1, "{verdicts}");
             let waited = (writes[0].at - begin).as_millis();
             let due = expected * 1_000;
@@ -130,7 +134,7 @@ fn doubt_does_not_begin_the_delay_of_a_restore_anew() {
 #[test]
 fn a_wait_that_outlasts_its_timeout_is_reported_and_passed() {
     let _runs = Runs::begin();
-    for aim in [Aim::Protect, Aim::Restore] {
+    for aim in [Aim::Down, Aim::Up] {
         run(late(aim));
     }
 }
@@ -142,8 +146,8 @@ async fn waiting_for_the_first(aim: Aim) -> Stage {
         info("Deployment", "first", 0),
         info("Deployment", "second", 1),
     ]);
-    if aim == Aim::Restore {
-        stage.act(Aim::Protect).await;
+    if aim == Aim::Up {
+        stage.act(Aim::Down).await;
     }
     stage.seed.follow("first", false);
     stage.seed.forget_calls();
@@ -154,7 +158,7 @@ async fn waiting_for_the_first(aim: Aim) -> Stage {
 /// the grace of 40 s.
 fn patience(aim: Aim) -> Duration {
     match aim {
-        Aim::Protect => Duration::from_millis(3_333),
+        Aim::Down => Duration::from_millis(3_333),
         _ => Duration::from_secs(30),
     }
 }
@@ -179,7 +183,7 @@ async fn late(aim: Aim) {
     stage.seed.follow("first", true);
     stage.act(aim).await;
     assert_eq!(stage.problems(), []);
-    assert_eq!(stage.entry("first").owed, aim == Aim::Protect);
+    assert_eq!(stage.entry("first").owed, aim == Aim::Down);
 }
 
 /// Two clusters on one seed: that one of them hangs in a write costs the other nothing.
@@ -191,19 +195,16 @@ fn a_scale_that_hangs_delays_no_other_cluster() {
         stage
             .seed
             .fail(Failure::Hang, (0, usize::MAX), |call| call.namespace == "a");
-        let mut other = new_protector("b", &Scaler::new(stage.seed.unlimited()), None);
+        let mut other = new_acting("b", Scaler::new(stage.seed.unlimited()), None);
         other.learn(selected(&stage.settings));
         let begin = Instant::now();
-        stage.verdict(Aim::Protect);
-        verdict(&mut other, Aim::Protect);
-        while other.machine().protection() != Protection::Active {
+        stage.verdict(Aim::Down);
+        verdict(&mut other, Aim::Down);
+        while other.decider().protection() != Protection::Active {
             other.progress().await;
         }
         assert!(begin.elapsed() < Duration::from_secs(1));
-        assert_eq!(
-            stage.protector.machine().protection(),
-            Protection::ScalingDown
-        );
+        assert_eq!(stage.acting.decider().protection(), Protection::ScalingDown);
     });
 }
 
@@ -212,10 +213,10 @@ fn a_scale_that_hangs_delays_no_other_cluster() {
 fn what_fails_is_tried_again_at_once_and_what_is_refused_after_a_pause() {
     let _runs = Runs::begin();
     for (failure, reason, expected) in [
-        (Failure::Status(404), "DependentMissing", 5),
-        (Failure::Status(403), "ScalingForbidden", 5),
-        (Failure::Status(409), "ScalingFailed", 20),
-        (Failure::Status(503), "ScalingFailed", 20),
+        (Failure::Status(404), "DependentMissing", 7),
+        (Failure::Status(403), "ScalingForbidden", 7),
+        (Failure::Status(409), "ScalingFailed", 21),
+        (Failure::Status(503), "ScalingFailed", 21),
     ] {
         run(async move {
             let mut stage = Stage::new(&[
@@ -225,7 +226,7 @@ fn what_fails_is_tried_again_at_once_and_what_is_refused_after_a_pause() {
             let reads = |call: &Call| call.brief() == "GET deployments/second";
             stage.seed.fail(failure, (0, usize::MAX), reads);
             for _ in 0..20 {
-                stage.verdict(Aim::Protect);
+                stage.verdict(Aim::Down);
                 stage.advance(Duration::from_secs(3)).await;
             }
             assert_eq!(stage.problems()[0].reason, reason);
@@ -233,7 +234,7 @@ fn what_fails_is_tried_again_at_once_and_what_is_refused_after_a_pause() {
             assert_eq!(looks, expected, "{failure:?}");
             stage.seed.heal();
             for _ in 0..5 {
-                stage.verdict(Aim::Protect);
+                stage.verdict(Aim::Down);
                 stage.advance(Duration::from_secs(3)).await;
             }
             stage.assert_down("deployments", "second", "mended");
@@ -249,15 +250,12 @@ fn a_restore_passes_what_it_owes_nothing() {
         first_down["scaleUp"]["level"] = json!(2);
         let mut stage = Stage::new(&[first_down, info("Deployment", "missing", 1)]);
         stage.seed.delete("deployments", "a", "missing");
-        stage.act(Aim::Protect).await;
+        stage.act(Aim::Down).await;
         stage.assert_down("deployments", "first-down", "stuck");
-        assert_eq!(
-            stage.protector.machine().protection(),
-            Protection::ScalingDown
-        );
-        stage.act(Aim::Restore).await;
+        assert_eq!(stage.acting.decider().protection(), Protection::ScalingDown);
+        stage.act(Aim::Up).await;
         stage.assert_up("deployments", "first-down", "restored");
-        assert_eq!(stage.protector.machine().protection(), Protection::None);
+        assert_eq!(stage.acting.decider().protection(), Protection::None);
         assert_eq!(stage.problems()[0].reason, "DependentMissing");
     });
 }
@@ -270,12 +268,13 @@ fn a_restore_passes_what_was_deleted_meanwhile() {
             info("Deployment", "first", 0),
             info("Deployment", "second", 1),
         ]);
-        stage.act(Aim::Protect).await;
+        stage.act(Aim::Down).await;
         stage.assert_down("deployments", "second", "protected");
         stage.seed.delete("deployments", "a", "first");
-        stage.act(Aim::Restore).await;
+        stage.verdict(Aim::Up);
+        stage.advance(INTERVAL).await;
         stage.assert_up("deployments", "second", "restored");
-        assert_eq!(stage.protector.machine().protection(), Protection::None);
+        assert_eq!(stage.acting.decider().protection(), Protection::None);
         let [problem] = &*stage.problems() else {
             panic!("{:?}", stage.problems());
         };
@@ -292,22 +291,22 @@ fn a_restore_passes_what_was_deleted_meanwhile() {
 fn what_was_mended_by_hand_is_seen_on_a_healthy_cluster() {
     run(async {
         let mut stage = Stage::new(&[info("Deployment", "first", 0)]);
-        stage.act(Aim::Protect).await;
+        stage.act(Aim::Down).await;
         stage.seed.change("deployments", "a", "first", |object| {
             object["metadata"]["annotations"][IGNORE] = json!("true");
         });
-        stage.act(Aim::Restore).await;
+        stage.act(Aim::Up).await;
         assert_eq!(stage.problems()[0].reason, "IgnoredAtZero");
         stage.seed.change("deployments", "a", "first", |object| {
             object["spec"]["replicas"] = json!(3);
         });
         stage.advance(Duration::from_secs(61)).await;
-        stage.act(Aim::Restore).await;
+        stage.act(Aim::Up).await;
         assert!(stage.problems().is_empty(), "{:?}", stage.problems());
     });
 }
 
-/// A protector whose evidence counts for that many seconds, and whose writes wait for a turn that does
+/// A scale-down whose evidence counts for that many seconds, and whose writes wait for a turn that does
 /// not come within any test: the reads have used the budget up, and the limiter goes by the real
 /// clock.
 async fn queued(seconds: u64) -> Stage {
@@ -319,15 +318,15 @@ async fn queued(seconds: u64) -> Stage {
     let [acting, reporting] = [Rate { qps, burst }; 2];
     let client = stage.seed.unlimited().client().clone();
     let seed = Seed::new(client, Rates { acting, reporting }, &Default::default());
-    stage.protector = new_protector("a", &Scaler::new(seed), None);
-    stage.protector.learn(selected(&stage.settings));
-    outage(&mut stage.protector, 5, Duration::from_secs(seconds));
+    stage.acting = new_acting("a", Scaler::new(seed), None);
+    stage.acting.learn(selected(&stage.settings));
+    outage(&mut stage.acting, 5, Duration::from_secs(seconds));
     stage.advance(Duration::from_secs(1)).await;
     assert_eq!(
         stage.seed.briefs(),
         ["GET deployments/first", "GET deployments/second"]
     );
-    assert!(stage.protector.machine().is_engaged());
+    assert_eq!(stage.acting.decider().protection(), Protection::ScalingDown);
     stage
 }
 
@@ -336,9 +335,9 @@ fn a_write_that_waits_for_its_turn_ends_with_its_evidence() {
     run(async {
         let mut stage = queued(15).await;
         let begin = Instant::now();
-        timeout(EVER, stage.protector.progress()).await.unwrap();
+        timeout(EVER, stage.acting.progress()).await.unwrap();
         assert_eq!(begin.elapsed().as_secs(), 14);
-        assert!(!stage.protector.machine().is_engaged());
+        assert_eq!(stage.acting.decider().protection(), Protection::None);
         assert_eq!(stage.written(), Vec::<String>::new());
     });
 }

@@ -1,10 +1,12 @@
 //! The kinds of dependents over a scripted seed: what is believed when a seed does not serve one any more, and
 //! what somebody else does between the two requests that a kind with `scale` takes.
 
+use std::time::Duration;
+
 use crate::support::{Call, Failure, Stage, info, run};
 use dependency_watchdog::{
     api::Protection,
-    prober::plan::{Aim, MARK, RECORD},
+    prober::step::{Aim, MARK, RECORD},
 };
 use serde_json::{Value, json};
 
@@ -19,22 +21,22 @@ fn optional(kind: &str, name: &str, level: i32) -> Value {
 fn what_is_owed_is_not_gone_with_its_version() {
     run(async {
         let mut stage = Stage::new(&[optional("Etcd", "first", 0), info("Deployment", "kcm", 1)]);
-        stage.act(Aim::Protect).await;
+        stage.act(Aim::Down).await;
         stage.assert_down("etcds", "first", "protected");
         stage.seed.serve_etcds(&[]);
         // However often it is said: the policy names it.
         for _ in 0..5 {
-            stage.act(Aim::Restore).await;
+            stage.act(Aim::Up).await;
             let problems = stage.problems();
             assert_eq!(problems.len(), 1, "{problems:?}");
             assert_eq!(problems[0].reason, "KindUnknown");
-            assert_ne!(stage.protector.machine().protection(), Protection::None);
+            assert_ne!(stage.acting.decider().protection(), Protection::None);
             stage.assert_down("etcds", "first", "not served");
         }
         stage.seed.serve_etcds(&["v1alpha1"]);
-        stage.act(Aim::Restore).await;
+        stage.act(Aim::Up).await;
         stage.assert_up("etcds", "first", "served again");
-        assert_eq!(stage.protector.machine().protection(), Protection::None);
+        assert_eq!(stage.acting.decider().protection(), Protection::None);
     });
 }
 
@@ -43,15 +45,15 @@ fn what_is_owed_is_not_gone_with_its_version() {
 fn what_is_owed_is_not_gone_with_its_path() {
     run(async {
         let mut stage = Stage::new(&[optional("Deployment", "first", 0)]);
-        stage.act(Aim::Protect).await;
+        stage.act(Aim::Down).await;
         stage.seed.fail(Failure::Unserved, (0, usize::MAX), |call| {
             call.resource == "deployments"
         });
-        stage.act(Aim::Restore).await;
+        stage.act(Aim::Up).await;
         assert_eq!(stage.problems()[0].reason, "ScalingFailed");
         stage.assert_down("deployments", "first", "not served");
         stage.seed.heal();
-        stage.act(Aim::Restore).await;
+        stage.act(Aim::Up).await;
         stage.assert_up("deployments", "first", "served again");
     });
 }
@@ -66,9 +68,9 @@ fn a_number_that_changes_between_two_writes_is_not_lost() {
             |call| call.brief() == "PATCH etcds/scale/first",
             |object| object["spec"]["replicas"] = json!(5),
         );
-        stage.act(Aim::Protect).await;
+        stage.act(Aim::Down).await;
         assert_eq!(stage.replicas("etcds", "first"), 0);
-        stage.act(Aim::Restore).await;
+        stage.act(Aim::Up).await;
         assert_eq!(stage.replicas("etcds", "first"), 5);
     });
 }
@@ -96,7 +98,8 @@ async fn torn(times: usize) {
             object["status"] = json!({"observed": told});
         },
     );
-    stage.act(Aim::Protect).await;
+    stage.verdict(Aim::Down);
+    stage.advance(Duration::from_secs(1)).await;
     assert_eq!(stage.seed.writes().len(), 0, "{times}");
     if times <= 5 {
         stage.assert_down("etcds", "first", &times.to_string());
@@ -110,10 +113,10 @@ async fn torn(times: usize) {
 fn each_write_says_how_long_it_is_waited_for() {
     run(async {
         let mut stage = Stage::new(&[info("Deployment", "first", 0), info("Etcd", "second", 1)]);
-        stage.act(Aim::Protect).await;
-        stage.act(Aim::Restore).await;
+        stage.act(Aim::Down).await;
+        stage.act(Aim::Up).await;
         let writes = stage.seed.writes();
-        assert_eq!(writes.len(), 3 + 2, "{writes:?}");
+        assert_eq!(writes.len(), 3 + 2 + 2, "{writes:?}");
         let bounded = |call: &Call| call.parameter("timeout") == Some("10s");
         assert!(writes.iter().all(bounded), "{writes:?}");
     });

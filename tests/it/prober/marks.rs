@@ -40,7 +40,8 @@ fn a_stale_zero_after_a_restore_does_not_stay() {
                 scale_by_hand(&world, name, 0, false);
                 let back = || (world.replicas("a") == RUNNING).then_some(());
                 world.clock.until("it is back again", back).await;
-                assert_eq!(reads_of_the_cluster(&world), 1);
+                // What was confirmed before the scale-down still counts at first.
+                assert_eq!(reads_of_the_cluster(&world), usize::from(after > 0));
                 world.clock.pass(2 * LONG).await;
                 assert_restored(&world);
             });

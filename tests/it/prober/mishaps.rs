@@ -1,12 +1,12 @@
-//! What goes wrong around a cluster, against a scripted seed: loops and flows with defects, a Cluster
-//! that is created anew, and a record that is mended by hand.
+//! What goes wrong around a cluster, against a scripted seed: loops with defects, a Cluster that is
+//! created anew, and a record that is mended by hand.
 
 use std::time::Duration;
 
 use crate::support::{
     LONG, World, assert_back, assert_kept, change_policy, deselect, first_write, protected, run,
 };
-use dependency_watchdog::prober::plan::{MARK, RECORD};
+use dependency_watchdog::prober::step::{MARK, RECORD};
 use serde_json::{Value, json};
 
 /// The loop of `a` ends by a panic: its read of the Machines has one.
@@ -72,7 +72,7 @@ fn a_record_that_is_mended_by_hand_is_taken_up_by_the_next_verdict() {
 
 /// It wrote, and could not tell.
 #[tokio::test]
-async fn what_a_flow_took_that_ended_by_a_defect_is_not_forgotten() {
+async fn what_a_loop_took_that_ended_by_a_defect_is_not_forgotten() {
     let world = World::running(&["a"]).await;
     world.reason("a", "Healthy").await;
     let release = world

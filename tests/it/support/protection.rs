@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use dependency_watchdog::prober::plan::{MARK, RECORD};
+use dependency_watchdog::prober::step::{MARK, RECORD};
 use serde_json::{Value, json};
 
 use super::World;

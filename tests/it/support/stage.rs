@@ -1,4 +1,4 @@
-//! The protector of one cluster on a scripted seed, on a clock that jumps.
+//! The acting half of one cluster's loop on a scripted seed, on a clock that jumps.
 
 use std::{future::ready, sync::Arc, time::Duration};
 
@@ -6,11 +6,11 @@ use dependency_watchdog::{
     api::{ClusterHealthStatus, DependentStatus, Protection},
     cluster::{Assignment, PolicyHold, Selected, Settings, Template},
     prober::{
-        debts::Problem,
-        machine::{ClusterMachine, Confirmation, Input, Leases},
-        plan::{Aim, MARK, RECORD},
-        protector::Protector,
+        acting::{Acting, Means},
+        decide::{Confirmation, Decider, Input, Leases},
+        dependents::Problem,
         scale::Scaler,
+        step::{Aim, MARK, RECORD},
         treatment::ClusterObject,
         verdict::{Assessment, Returning, Verdict},
         watch::Conclusion,
@@ -19,11 +19,11 @@ use dependency_watchdog::{
 };
 use futures::FutureExt as _;
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::{Activity, Seed, put_workload};
 
-/// Long after any flow has ended. The clock jumps.
+/// Long after all is done. The clock jumps.
 pub const EVER: Duration = Duration::from_secs(3_600);
 
 /// A dependent of one level in both aims.
@@ -57,14 +57,14 @@ fn settings(dependents: &[Value]) -> Settings {
     settings
 }
 
-/// The protector of the cluster `a`, and the seed that it scales on.
+/// The acting half of the loop of the cluster `a`, and the seed that it scales on.
 pub struct Stage {
     /// Where it scales.
     pub seed: Seed,
     /// By which it scales.
     pub settings: Settings,
     /// What scales.
-    pub protector: Protector,
+    pub acting: Acting,
 }
 
 impl Stage {
@@ -77,15 +77,15 @@ impl Stage {
             put_workload(&seed, text("kind"), "a", text("name"), 3);
         }
         let settings = settings(dependents);
-        let protector = protector(&seed, &settings, None);
+        let acting = acting(&seed, &settings, None);
         Self {
             seed,
             settings,
-            protector,
+            acting,
         }
     }
 
-    /// Acts on a verdict, and follows the flow to its end, and for an hour.
+    /// Acts on a verdict, and follows what comes of it for some minutes.
     pub async fn act(&mut self, aim: Aim) {
         self.verdict(aim);
         self.follow().await;
@@ -93,27 +93,12 @@ impl Stage {
 
     /// A verdict that asks for this.
     pub fn verdict(&mut self, aim: Aim) {
-        verdict(&mut self.protector, aim);
+        verdict(&mut self.acting, aim);
     }
 
-    /// Follows the flow to its end, and for an hour. A verdict does not age here, so that what is back would lose
-    /// its mark after a minute of it: that is left to the next verdict.
+    /// Follows what comes of it for some minutes, in which no verdict ages.
     pub async fn follow(&mut self) {
-        loop {
-            let is_back = self.is_back_and_marked();
-            let limit = if is_back { EVER / 3600 } else { EVER };
-            if timeout(limit, self.protector.progress()).await.is_err() {
-                if is_back {
-                    tokio::time::sleep(EVER).await;
-                }
-                return;
-            }
-        }
-    }
-
-    fn is_back_and_marked(&self) -> bool {
-        let machine = self.protector.machine();
-        machine.protection() == Protection::None && machine.is_engaged()
+        self.advance(EVER / 12).await;
     }
 
     pub fn object(&self, resource: &str, name: &str) -> Value {
@@ -127,16 +112,16 @@ impl Stage {
     }
 
     pub fn problems(&self) -> Vec<Problem> {
-        self.protector
-            .machine()
-            .debts()
+        self.acting
+            .decider()
+            .dependents()
             .problems()
             .cloned()
             .collect()
     }
 
     pub fn entry(&self, name: &str) -> DependentStatus {
-        let entries = self.protector.machine().debts().status();
+        let entries = self.acting.decider().dependents().status();
         entries
             .into_iter()
             .find(|it| it.r#ref.name == name)
@@ -171,10 +156,10 @@ impl Stage {
         assert!(!entry.owed, "{case}");
     }
 
-    /// Follows the flow for that long.
+    /// Follows what is done for that long.
     pub async fn advance(&mut self, time: Duration) {
         let end = Instant::now() + time;
-        while tokio::time::timeout_at(end, self.protector.progress())
+        while tokio::time::timeout_at(end, self.acting.progress())
             .await
             .is_ok()
         {}
@@ -190,35 +175,24 @@ impl Stage {
     }
 }
 
-/// The protector of the cluster `a`, given what an earlier one has left.
-pub fn protector(
-    seed: &Seed,
-    settings: &Settings,
-    known: Option<&ClusterHealthStatus>,
-) -> Protector {
-    let mut protector = new_protector("a", &Scaler::new(seed.unlimited()), known);
-    protector.learn(selected(settings));
-    protector
+/// What acts on the cluster `a`, given what an earlier one has left.
+pub fn acting(seed: &Seed, settings: &Settings, known: Option<&ClusterHealthStatus>) -> Acting {
+    let mut acting = new_acting("a", Scaler::new(seed.unlimited()), known);
+    acting.learn(selected(settings));
+    acting
 }
 
-/// A protector that has learnt nothing yet.
-pub fn new_protector(
-    cluster: &str,
-    scaler: &Scaler,
-    known: Option<&ClusterHealthStatus>,
-) -> Protector {
+/// What acts, and has learnt nothing yet.
+pub fn new_acting(cluster: &str, scaler: Scaler, known: Option<&ClusterHealthStatus>) -> Acting {
     let gone = ClusterObject::Gone(PolicyHold::default());
-    let machine = ClusterMachine::recall(known, gone, (false, false), Now::read());
-    let confirm = Arc::new(|_| ready(Confirmation::AsKnown).boxed());
-    Protector::new(
-        cluster.into(),
+    let decider = Decider::recall(known, gone, (false, false), Now::read());
+    let means = Means {
         scaler,
-        confirm,
-        Default::default(),
-        Default::default(),
-        machine,
-        known,
-    )
+        confirm: Arc::new(|_| ready(Confirmation::AsKnown).boxed()),
+        pace: Default::default(),
+        metrics: Default::default(),
+    };
+    Acting::new(cluster.into(), &means, decider, known)
 }
 
 /// The cluster is probed by these settings.
@@ -245,43 +219,43 @@ fn policy(settings: &Settings) -> Selected {
 }
 
 /// A verdict that asks for this, of evidence that does not age within a test.
-pub fn verdict(protector: &mut Protector, aim: Aim) {
+pub fn verdict(acting: &mut Acting, aim: Aim) {
     match aim {
-        Aim::Protect => outage(protector, 5, EVER * 1_000),
-        _ => healthy(protector, None),
+        Aim::Down => outage(acting, 5, EVER * 1_000),
+        _ => healthy(acting, None),
     }
 }
 
 /// So many of five leases are expired, which counts for so long.
-pub fn outage(protector: &mut Protector, expired: usize, valid: Duration) {
+pub fn outage(acting: &mut Acting, expired: usize, valid: Duration) {
     let assessment = Assessment {
         expired,
         // It counts for one and a half of these.
         period: valid * 2 / 3,
         ..assessment()
     };
-    protector.learn_verdict(&conclusion(Verdict::Outage, assessment), None, None);
+    acting.learn_verdict(&conclusion(Verdict::Outage, assessment), None, None);
     // The Cluster and its policy are confirmed immediately.
-    let _ = protector.progress().now_or_never();
+    let _ = acting.progress().now_or_never();
 }
 
 /// There is no evidence.
-pub fn doubt(protector: &mut Protector) {
+pub fn doubt(acting: &mut Acting) {
     let leases = Leases::Unread {
         reason: "Unreachable",
         message: "",
     };
-    protector.learn(Input::Leases(leases, None));
+    acting.learn(Input::Leases(leases, None));
 }
 
 /// All leases are fresh; a Gate that does not pass may say why.
-pub fn healthy(protector: &mut Protector, gate: Option<&str>) {
+pub fn healthy(acting: &mut Acting, gate: Option<&str>) {
     let assessment = Assessment {
-        protected: protector.machine().protection() != Protection::None,
+        protected: acting.decider().protection() != Protection::None,
         ..assessment()
     };
     let conclusion = conclusion(Verdict::Healthy, assessment);
-    protector.learn_verdict(&conclusion, None, gate.map(str::to_owned));
+    acting.learn_verdict(&conclusion, None, gate.map(str::to_owned));
 }
 
 fn conclusion(verdict: Verdict, assessment: Assessment) -> Conclusion {

@@ -5,8 +5,8 @@ use dependency_watchdog::{
     cluster::PolicyHold,
     gardener::Cluster,
     prober::{
-        debts::Debts,
-        machine::{ClusterMachine, Input},
+        decide::{Decider, Input},
+        dependents::Dependents,
         treatment::ClusterObject,
     },
     util::now::Now,
@@ -71,8 +71,8 @@ fn owed(dependents: &[DependentStatus]) -> Vec<&DependentStatus> {
     dependents.iter().filter(|it| it.owed && once(it)).collect()
 }
 
-fn is_kept(debts: &Debts, owed: &[&DependentStatus]) -> bool {
-    let kept = debts.status();
+fn is_kept(dependents: &Dependents, owed: &[&DependentStatus]) -> bool {
+    let kept = dependents.status();
     owed.iter().all(|one| {
         let mut kept = kept.iter();
         kept.any(|it| {
@@ -95,17 +95,21 @@ fuzzed!(
         let Some(status) = health.status else {
             return Ok(());
         };
-        let mut debts = Debts::recall(&status);
         let owed = owed(&status.dependents);
-        prop_assert!(is_kept(&debts, &owed), "what is owed is forgotten");
         let (gone, now) = (ClusterObject::Gone(PolicyHold::default()), Now::read());
-        let mut machine = ClusterMachine::recall(Some(&status), gone.clone(), (false, false), now);
-        let _ = machine.step(Input::Objects(gone), now, || now.mono);
-        if let Some(mono) = machine.due() {
-            let _ = machine.step(Input::Time, Now { mono, ..now }, || mono);
+        let mut decider = Decider::recall(Some(&status), gone.clone(), (false, false), now);
+        prop_assert!(
+            is_kept(decider.dependents(), &owed),
+            "what is owed is forgotten"
+        );
+        let _ = decider.step(Input::Objects(gone), now, || now.mono);
+        prop_assert!(
+            is_kept(decider.dependents(), &owed),
+            "what is owed is forgotten"
+        );
+        if let Some(mono) = decider.due() {
+            let _ = decider.step(Input::Time, Now { mono, ..now }, || mono);
         }
-        debts.adopt(&[]);
-        prop_assert!(is_kept(&debts, &owed), "what is owed is forgotten");
         Ok(())
     }
 );

@@ -6,7 +6,7 @@ use kube::core::PartialObjectMeta;
 use serde::Deserialize;
 
 use crate::{
-    prober::plan::{Family, IGNORE, MARK, Observed, RECORD, Record},
+    prober::step::{Family, IGNORE, MARK, Observed, RECORD, Record},
     util::text::parse_bool,
 };
 

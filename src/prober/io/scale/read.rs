@@ -8,8 +8,8 @@ use super::{
     answer::{Scale, Workload, observed_scalable, observed_workload},
 };
 use crate::prober::{
-    plan::{Family, Observed},
     scale_error::CONFLICTS,
+    step::{Family, Observed},
 };
 
 /// The kind that answers a request for metadata alone.

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::{Failure, ScaleError};
 use crate::{
     api::DependentRef,
-    prober::{plan::Family, scale_error::REFUSED},
+    prober::{scale_error::REFUSED, step::Family},
     runtime::seed::Seed,
 };
 

@@ -8,9 +8,8 @@ use tokio::time::Instant;
 use crate::{
     api::ClusterHealthStatus,
     prober::{
-        debts::Problem,
-        flow::{FlowEvent, What},
-        plan::Step,
+        dependents::{Event as Met, Problem, What},
+        step::Step,
     },
     status::{
         conditions::DEGRADED,
@@ -28,9 +27,7 @@ const RECALL: Duration = Duration::from_secs(10 * 60);
 #[derive(Clone, Debug)]
 pub struct DependentNews {
     /// What was done to it, or met there.
-    pub event: FlowEvent,
-    /// Why it is not where it should be, if that is the news.
-    pub problem: Option<Problem>,
+    pub event: Met,
     /// What was seen that asked for it; may be empty.
     pub why: String,
 }
@@ -40,7 +37,7 @@ pub(in crate::prober::report) fn regarding(
     namespace: &str,
     news: &DependentNews,
 ) -> ObjectReference {
-    let reference = &news.event.dependent.reference;
+    let reference = &news.event.dependent;
     ObjectReference {
         api_version: Some(reference.api_version.clone()),
         kind: Some(reference.kind.clone()),
@@ -91,11 +88,11 @@ pub(in crate::prober::report) fn event(
         "" => String::new(),
         why => format!(": {why}"),
     };
-    if let Some(problem) = &news.problem {
-        let known = told.is_some_and(|told| told.forget(problem));
-        return (!known).then(|| Event::new(trouble(problem.reason), &*problem.message));
-    }
     let (kind, note) = match &news.event.what {
+        What::Troubled(problem) => {
+            let known = told.is_some_and(|told| told.forget(problem));
+            return (!known).then(|| Event::new(trouble(problem.reason), &*problem.message));
+        }
         What::Did(Step::ScaleDown { from }, _) => (
             &SCALED_DOWN,
             format!("scaled from {from} to 0 replicas{by}{why}"),
@@ -111,16 +108,13 @@ pub(in crate::prober::report) fn event(
                  {after:?} (awaitNodes)"
             ),
         ),
-        What::Did(Step::DropMark | Step::DropMarkAndRecord, found) => {
-            let cause = match found {
-                Some(found) if found.ignored => ": it says ignore-scaling",
-                _ => &why,
+        What::Did(Step::Unmark { .. }, found) => {
+            let cause = match found.ignored {
+                true => ": it says ignore-scaling",
+                false => &why,
             };
-            let left = match found.as_ref().map(|it| it.replicas) {
-                Some(replicas) => format!("replicas left at {replicas}"),
-                None => "replicas left as they are".to_owned(),
-            };
-            let note = format!("mark removed{by}, {left}{cause}");
+            let replicas = found.replicas;
+            let note = format!("mark removed{by}, replicas left at {replicas}{cause}");
             (&RELEASED, note)
         }
         _ => return None,
@@ -136,33 +130,28 @@ mod tests {
     use crate::{
         prober::{
             fixtures::dependent,
-            plan::{Family, Observed, Record},
             report::fixtures,
+            step::{Aim, Family, Observed, Record},
         },
         status::events::{Kind, kinds::SCALING_LATE},
     };
 
-    fn news(what: What, problem: Option<Problem>, why: &str) -> DependentNews {
+    fn news(what: What, why: &str) -> DependentNews {
         DependentNews {
-            event: FlowEvent {
-                at: Instant::now(),
-                dependent: dependent("kcm", 0, 0),
+            event: Met {
+                dependent: dependent("kcm", 0, 0).reference,
                 uid: Some("uid-kcm".into()),
+                aim: Aim::Up,
                 what,
+                again: 0,
             },
-            problem,
             why: why.to_owned(),
         }
     }
 
-    fn problem(reason: &'static str) -> Problem {
-        fixtures::problem("kcm", reason, &format!("Deployment kcm: {reason}"))
-    }
-
-    /// A dependent that is found so.
-    fn found(family: Family, replicas: i32, ignored: bool) -> Option<Observed> {
-        Some(Observed {
-            family,
+    fn did(step: Step, replicas: i32, ignored: bool) -> What {
+        let found = Observed {
+            family: Family::Apps,
             uid: None,
             resource_version: String::new(),
             replicas,
@@ -171,43 +160,43 @@ mod tests {
             ignored,
             any_left: false,
             running: false,
-        })
+        };
+        What::Did(step, found)
     }
 
     #[rstest]
     #[case::down(
-        What::Did(Step::ScaleDown { from: 2 }, None), None, "3 of 3 are expired", &SCALED_DOWN,
+        did(Step::ScaleDown { from: 2 }, 2, false), "3 of 3 are expired", &SCALED_DOWN,
         "scaled from 2 to 0 replicas for policy shoots: 3 of 3 are expired"
     )]
     #[case::up(
-        What::Did(Step::ScaleUp { to: 2 }, None), None, "0 of 3 are expired", &SCALED_UP,
+        did(Step::ScaleUp { to: 2 }, 0, false), "0 of 3 are expired", &SCALED_UP,
         "scaled from 0 to 2 replicas for policy shoots: 0 of 3 are expired"
     )]
     #[case::unready(
-        What::Unready(Duration::from_secs(120)), None, "0 of 3 are expired", &NODES_NOT_READY,
+        What::Unready(Duration::from_secs(120)), "0 of 3 are expired", &NODES_NOT_READY,
         "scaled up for policy shoots, although not all nodes that count are ready \
          after 120s (awaitNodes)"
     )]
     #[case::released(
-        What::Did(Step::DropMark, found(Family::Apps, 0, false)), None, "the Cluster is gone", &RELEASED,
+        did(Step::Unmark { with_record: false }, 0, false), "the Cluster is gone", &RELEASED,
         "mark removed for policy shoots, replicas left at 0: the Cluster is gone"
     )]
     #[case::ignored(
-        What::Did(Step::DropMark, found(Family::Apps, 1, true)), None, "3 of 3 are expired", &RELEASED,
+        did(Step::Unmark { with_record: false }, 1, true), "3 of 3 are expired", &RELEASED,
         "mark removed for policy shoots, replicas left at 1: it says ignore-scaling"
     )]
     #[case::trouble(
-        What::Late(Duration::from_secs(1)), Some(problem("ScalingLate")), "", &SCALING_LATE,
-        "Deployment kcm: ScalingLate"
+        What::Troubled(fixtures::problem("kcm", "ScalingLate", "Deployment kcm: late")), "", &SCALING_LATE,
+        "Deployment kcm: late"
     )]
     fn each_is_told(
         #[case] what: What,
-        #[case] problem: Option<Problem>,
         #[case] why: &str,
         #[case] kind: &'static Kind,
         #[case] note: &str,
     ) {
-        let told = event(&news(what, problem, why), Some("shoots"), None);
+        let told = event(&news(what, why), Some("shoots"), None);
         assert_eq!(told, Some(Event::new(kind, note)));
     }
 }

@@ -4,7 +4,7 @@ use crate::bench::{Settings, delay::Rules};
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog::{
     api::{ClusterHealth, ClusterHealthStatus, ProbePolicy},
-    prober::plan::MARK,
+    prober::step::MARK,
 };
 use dependency_watchdog_e2e::{
     DEPENDENTS, Env, Process, Seed,

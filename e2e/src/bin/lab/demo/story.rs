@@ -9,7 +9,7 @@ use crate::demo::{
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog::{
     api::{ClusterCounts, ClusterHealthStatus, ClusterState, ProbePolicy, Protection},
-    prober::plan::{MARK, RECORD},
+    prober::step::{MARK, RECORD},
 };
 use dependency_watchdog_e2e::{
     DEPENDENTS, Env, Operator, Seed, Shoot, Watching,

@@ -2,7 +2,7 @@
 
 use super::steps::{documented, documented_line, script, seconds};
 use anyhow::{Context as _, Result, ensure};
-use dependency_watchdog::prober::plan::MARK;
+use dependency_watchdog::prober::step::MARK;
 use dependency_watchdog_e2e::{
     DEPENDENTS, Request,
     node::{Cluster, GRACE, RealShoot},

@@ -1,0 +1,299 @@
+//! All decisions about one cluster: inputs go in, effects to carry out come out.
+//!
+//! It has no client, no task and no clock, so that a model can explore it. The loop around it reads, writes
+//! and waits, and reports the results back.
+
+mod confirmed;
+mod evidence;
+mod input;
+mod max_protection;
+mod objects;
+mod told;
+mod wanted;
+
+use std::{
+    hash::{Hash, Hasher},
+    mem,
+    sync::Arc,
+};
+
+use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
+
+pub use self::input::{Confirmation, Effect, Input, Leases};
+use self::{
+    confirmed::Confirmed, evidence::Evidence, max_protection::Cut, objects::InitialDelay,
+    told::Told,
+};
+use crate::{
+    api::{Action, ClusterHealthStatus, Mode, Protection},
+    cluster::Settings,
+    prober::{
+        dependents::{Dependents, Request, What},
+        finding::{Finding, HeldBack},
+        step::{Aim, Step},
+        treatment::{ClusterObject, Treatment},
+        verdict::Returning,
+    },
+    util::{now::Now, since::Since},
+};
+
+/// How often it is decided anew what is wanted, since what is known of the dependents has changed by the decision.
+const REVISIONS: usize = 3;
+
+/// Decides about one cluster.
+#[derive(Clone, Debug)]
+pub struct Decider {
+    /// The process runs with `--dry-run`.
+    dry_run: bool,
+    presence: ClusterObject,
+    treatment: Treatment,
+    /// Settings of the last probe. A protected cluster is let go by them when the policy is gone.
+    last: Option<Arc<Settings>>,
+    dependents: Dependents,
+    evidence: Evidence,
+    confirmed: Confirmed,
+    cut: Cut,
+    initial_delay: InitialDelay,
+    /// From when it may be restored, among other clusters.
+    turn: Option<Instant>,
+    /// When the marks of a Cluster that is gone are removed, unless it comes back.
+    release_at: Option<Instant>,
+    is_ending: bool,
+    told: Told,
+    effects: Vec<Effect>,
+}
+
+impl Decider {
+    /// Resumes from the ClusterHealth of an earlier run, if any; `presence` is from the index. `at_once`:
+    /// the cluster existed before the operator, so that the policy's initialDelay does not apply.
+    pub fn recall(
+        known: Option<&ClusterHealthStatus>,
+        presence: ClusterObject,
+        (dry_run, at_once): (bool, bool),
+        now: Now,
+    ) -> Self {
+        let mut dependents = known.map_or_else(Dependents::default, |known| {
+            Dependents::recall(known, now.mono)
+        });
+        let protected_since = known.filter(|_| dependents.owes()).map(|known| {
+            let since = known.protected_since.as_ref();
+            since.map_or(now.into(), |since| Since::of(since.0, now))
+        });
+        let last_action = known.and_then(|known| known.last_action.as_ref());
+        let restored = last_action.filter(|last| last.action == Action::Restored);
+        if let ClusterObject::There(assignment) = &presence
+            && let Some(Ok(settings)) = assignment.responsible().map(|it| &it.settings)
+            && (known.is_none() || assignment.selected.is_none())
+        {
+            // No record says what may be marked; or it may be older than the mark, and no policy selects
+            // the cluster. So the dependents are read, even if the cluster is not probed.
+            dependents.adopt(&settings.dependents);
+        }
+        Self {
+            dry_run,
+            presence,
+            treatment: Treatment::Idle(Finding::Pending),
+            last: None,
+            dependents,
+            evidence: Evidence::default(),
+            confirmed: Confirmed::default(),
+            cut: Cut::recall(known, protected_since, now),
+            initial_delay: InitialDelay {
+                is_waived: at_once,
+                ends: now.mono,
+            },
+            turn: None,
+            release_at: None,
+            is_ending: false,
+            told: Told {
+                protected_since,
+                restored: restored.map(|last| Since::of(last.time.0, now)),
+                silent_since: known.and_then(|known| Some(known.silent_since.as_ref()?.0)),
+                ..Told::default()
+            },
+            effects: Vec::new(),
+        }
+    }
+
+    /// Notes that an earlier process may have made unknown writes, or given writes up.
+    pub fn distrust(&mut self) {
+        self.dependents.distrust();
+    }
+
+    /// Notes that a dependent was marked when the process began: replicas may be owed although no status says so.
+    pub fn expect_marks(&mut self) {
+        self.dependents.expect_marks();
+    }
+
+    /// Processes an input, and returns the effects to carry out. `turn` reserves the moment from which the
+    /// cluster may be restored.
+    #[must_use]
+    pub fn step(&mut self, input: Input<'_>, now: Now, turn: impl Fn() -> Instant) -> Vec<Effect> {
+        match input {
+            Input::Objects(presence) => {
+                self.presence = presence;
+                self.confirmed = Confirmed::default();
+            }
+            Input::Confirmed(confirmation) => self.confirmed(confirmation, now.mono),
+            Input::Leases(leases, gate) => self.read(leases, gate, now),
+            Input::Gate(gate) => self.evidence.gate = gate,
+            Input::Answer(of, answer) => self.dependents.answer(&of, answer, now.mono),
+            Input::Time => {}
+            Input::ShutDown => {
+                self.is_ending = true;
+                let stopped = self.dependents.stop().into_iter();
+                let stopped = stopped.map(|of| Effect::Request(of, Request::Drop));
+                self.effects.extend(stopped);
+            }
+        }
+        for _ in 0..REVISIONS {
+            if self.is_ending {
+                break;
+            }
+            let known = self.known();
+            self.treat(now.mono);
+            let order = self.order(now, &turn);
+            self.dependents.follow(order, now.mono);
+            let requests = self.dependents.requests(now.mono).into_iter();
+            let requests = requests.map(|(of, request)| Effect::Request(of, request));
+            self.effects.extend(requests);
+            // What is wanted may depend on it.
+            if self.known() == known {
+                break;
+            }
+        }
+        self.tell(now);
+        self.note_protection(now);
+        mem::take(&mut self.effects)
+    }
+
+    /// Whether something may be owed to the dependents, and whether all have been read.
+    fn known(&self) -> (bool, bool) {
+        (self.dependents.is_engaged(), self.dependents.is_looked_at())
+    }
+
+    /// Reports what was done and met.
+    fn tell(&mut self, now: Now) {
+        for event in self.dependents.take_events() {
+            if let What::Did(Step::ScaleUp { .. }, _) = event.what {
+                self.told.restored = Some(now.into());
+            }
+            let why = self.why(event.aim);
+            self.effects.push(Effect::Tell(event, why));
+        }
+    }
+
+    /// When it wants [`Input::Time`].
+    pub fn due(&self) -> Option<Instant> {
+        let due = [
+            self.dependents.due(),
+            self.turn
+                .filter(|_| self.told.held_back == Some(HeldBack::Paced)),
+            self.evidence.lapses_at(),
+            self.release_at
+                .filter(|_| self.dependents.aim() != Aim::Release),
+        ];
+        let due = due.into_iter().flatten().min();
+        due.filter(|_| !self.is_ending)
+    }
+
+    /// What is done about the cluster.
+    pub fn treatment(&self) -> &Treatment {
+        &self.treatment
+    }
+
+    /// The settings by which it was probed last.
+    pub fn last_settings(&self) -> Option<&Settings> {
+        self.last.as_deref()
+    }
+
+    /// Whether it is no longer needed, and owed nothing.
+    pub fn is_over(&self) -> bool {
+        self.treatment == Treatment::Done
+    }
+
+    /// Whether an answer to a write is awaited.
+    pub fn is_writing(&self) -> bool {
+        self.dependents.is_writing()
+    }
+
+    /// The dependents and what they are owed.
+    pub fn dependents(&self) -> &Dependents {
+        &self.dependents
+    }
+
+    /// Whether the dependents are scaled down.
+    pub fn protection(&self) -> Protection {
+        self.dependents.protection()
+    }
+
+    /// Since when the dependents are scaled down, or not all back.
+    pub fn protected_since(&self) -> Option<Since> {
+        self.told.protected_since
+    }
+
+    /// Start of the outage that the leases show, or showed if it is not over.
+    pub fn silent_since(&self) -> Option<Timestamp> {
+        let since = self.told.silent_since;
+        since.filter(|_| self.treatment.settings().is_some())
+    }
+
+    /// Since when a restore has been allowed in which a dependent waits for nodes, and how many of
+    /// these are ready.
+    pub fn awaits_nodes(&self, now: Instant) -> Option<(Instant, Returning)> {
+        let restores = self.protection() == Protection::Restoring;
+        let since = self.dependents.awaits(now);
+        Some((since.filter(|_| restores)?, self.told.returning))
+    }
+
+    /// What was found of the cluster.
+    pub fn finding(&self) -> &Finding {
+        &self.told.finding
+    }
+
+    /// Why what was found is not acted on.
+    pub fn held_back(&self) -> Option<&HeldBack> {
+        self.told.held_back.as_ref()
+    }
+
+    /// When the leases were last read, or should have been.
+    pub fn probed(&self) -> Option<Timestamp> {
+        self.told.probed
+    }
+
+    /// Whether the dependents are scaled down, and none is being restored.
+    fn is_down(&self) -> bool {
+        let protection = self.protection();
+        matches!(protection, Protection::Active | Protection::ScalingDown)
+    }
+
+    /// Hashes what decides, by its distance from `now`; of what is reported, only that.
+    pub fn digest(&self, now: Instant, state: &mut impl Hasher) {
+        let mode = |settings: &Arc<Settings>| settings.mode == Mode::DryRun;
+        mem::discriminant(&self.treatment).hash(state);
+        self.treatment.settings().map(mode).hash(state);
+        if let Treatment::Complete(aim, _) = &self.treatment {
+            aim.hash(state);
+        }
+        self.last.as_ref().map(mode).hash(state);
+        self.dependents.digest(now, state);
+        self.evidence.digest(now, state);
+        self.confirmed.digest(now, state);
+        (
+            self.dry_run,
+            self.is_ending,
+            self.initial_delay.is_over(now),
+        )
+            .hash(state);
+        (
+            self.turn.map(|turn| turn <= now),
+            self.release_at.map(|at| at <= now),
+        )
+            .hash(state);
+        self.told.restored.is_some().hash(state);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,66 @@
+//! Inputs and effects of a decider.
+
+use crate::{
+    api::DependentRef,
+    prober::{
+        dependents::{Answer, Event, Request},
+        treatment::ClusterObject,
+        watch::Conclusion,
+    },
+};
+
+/// Something that the cluster's loop has learnt.
+#[derive(Debug)]
+pub enum Input<'a> {
+    /// What the index says of the cluster and its policy, at first and whenever it changes.
+    Objects(ClusterObject),
+    /// The leases were read, or could not be, by the current settings; and why the first Gate that does not
+    /// pass does not.
+    Leases(Leases<'a>, Option<String>),
+    /// The check results, or the checks, have changed: why the first Gate that does not pass does not.
+    Gate(Option<String>),
+    /// What came of a request about a dependent.
+    Answer(DependentRef, Answer),
+    /// The answer to the last [question](Effect::Confirm) about the Cluster and its policy.
+    Confirmed(Confirmation),
+    /// It is [time](super::Decider::due).
+    Time,
+    /// The process is to end.
+    ShutDown,
+}
+
+/// The result of a read of the leases.
+#[derive(Clone, Copy, Debug)]
+pub enum Leases<'a> {
+    /// They were judged.
+    Judged(&'a Conclusion),
+    /// They were not.
+    Unread {
+        /// Why, in CamelCase.
+        reason: &'static str,
+        /// Why: names the object and the remedy.
+        message: &'a str,
+    },
+}
+
+/// Whether the Cluster and its policy match the watches, from the surest to the least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Confirmation {
+    /// They do, as read past every cache; or one of them could not be read in time, and its watch works.
+    AsKnown,
+    /// One of them could not be read in time, and its watch is broken.
+    Unknown,
+    /// One of them does not.
+    Otherwise,
+}
+
+/// Something to do before the next input.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Send this request about this dependent, in place of any before.
+    Request(DependentRef, Request),
+    /// Find out, past every cache, if the Cluster and its policy are as known. Replaces any earlier question.
+    Confirm,
+    /// Report this, and why it was wanted; the reason may be empty.
+    Tell(Event, String),
+}

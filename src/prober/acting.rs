@@ -1,0 +1,258 @@
+//! The acting half of one cluster's loop: tells the decider what is learnt, and carries out what it decides.
+
+mod news;
+
+use std::{
+    collections::BTreeMap,
+    future::{pending, poll_fn, ready},
+    sync::Arc,
+    task::Poll,
+};
+
+use futures::{FutureExt as _, future::BoxFuture};
+use tokio::time::Instant;
+
+use super::{
+    action_log::ActionLog,
+    decide::{Confirmation, Decider, Effect, Input, Leases},
+    dependents::{Answer, Event, Request, What},
+    io::confirm::Confirm,
+    log,
+    metrics::ProberMetrics,
+    pace::Pace,
+    report::DependentNews,
+    scale::{Scaler, Target},
+    step::Step,
+    watch::Conclusion,
+};
+use crate::{
+    api::{ClusterHealthStatus, DependentRef, LastAction, Mode, Protection},
+    runtime::timer::until,
+    util::now::Now,
+};
+
+/// What the acting halves of all loops share.
+#[derive(Clone)]
+pub struct Means {
+    /// Reads and writes dependents.
+    pub scaler: Scaler,
+    /// Asks about a Cluster and its policy.
+    pub confirm: Confirm,
+    /// Says when each cluster may be restored.
+    pub pace: Arc<Pace>,
+    /// What is counted.
+    pub metrics: Arc<ProberMetrics>,
+}
+
+/// Protects one cluster's dependents, and restores them.
+pub struct Acting {
+    cluster: Arc<str>,
+    means: Means,
+    decider: Decider,
+    actions: ActionLog,
+    /// The requests under way, one for each dependent.
+    requests: BTreeMap<DependentRef, BoxFuture<'static, Came>>,
+    /// How the dependents were reached that were read.
+    targets: BTreeMap<DependentRef, Target>,
+    /// The answer to what was asked about the Cluster and its policy.
+    confirming: Option<BoxFuture<'static, Confirmation>>,
+    /// When the outage at hand could be proven, unless that was in a dry run.
+    provable: Option<Instant>,
+    /// When a verdict was last reached in mode DryRun: what was provable by then was not to be acted on.
+    dry_run_at: Option<Instant>,
+}
+
+/// What came of a request, and how the dependent was reached if it was read.
+type Came = (Answer, Option<Target>);
+
+impl Acting {
+    /// Acts on the dependents of the cluster of this name. `known` is what an earlier run has left in its
+    /// ClusterHealth.
+    pub fn new(
+        cluster: Arc<str>,
+        means: &Means,
+        decider: Decider,
+        known: Option<&ClusterHealthStatus>,
+    ) -> Self {
+        let protected = decider.protected_since().is_some();
+        let scaler = means.scaler.within(cluster.clone());
+        Self {
+            means: Means {
+                scaler,
+                ..means.clone()
+            },
+            cluster,
+            decider,
+            actions: ActionLog::recall(known, protected),
+            requests: BTreeMap::new(),
+            targets: BTreeMap::new(),
+            confirming: None,
+            provable: None,
+            dry_run_at: None,
+        }
+    }
+
+    /// What is decided.
+    pub fn decider(&self) -> &Decider {
+        &self.decider
+    }
+
+    /// What was last done to the dependents.
+    pub fn last_action(&self) -> Option<&LastAction> {
+        self.actions.last_action()
+    }
+
+    /// What was done to dependents, or found to be amiss with them, since this was last asked.
+    pub fn take_news(&mut self) -> Vec<DependentNews> {
+        self.actions.take_news()
+    }
+
+    /// Takes up what was learnt, and begins or ends what is to be done about it.
+    pub fn learn(&mut self, input: Input<'_>) {
+        let (before, now) = (self.before(), Now::read());
+        let turn = || self.means.pace.reserve(now.mono);
+        for effect in self.decider.step(input, now, turn) {
+            match effect {
+                Effect::Request(of, request) => self.request(of, request),
+                Effect::Confirm => {
+                    self.confirming = Some((self.means.confirm)(self.cluster.clone()));
+                }
+                Effect::Tell(event, why) => self.take_down(event, why, now),
+            }
+        }
+        self.say(before, now);
+        if !self.decider.dependents().owes() {
+            self.actions.close();
+        }
+    }
+
+    /// The same for leases that were judged; if they are an outage, it could be proven at this moment.
+    pub fn learn_verdict(
+        &mut self,
+        conclusion: &Conclusion,
+        provable: Option<Instant>,
+        gate: Option<String>,
+    ) {
+        let settings = self.decider.treatment().settings();
+        if settings.is_some_and(|settings| settings.mode == Mode::DryRun) {
+            self.dry_run_at = Some(Instant::now());
+        }
+        // What is written later than the first is not measured.
+        if self.decider.protection() == Protection::None {
+            self.provable = provable.filter(|at| self.dry_run_at < Some(*at));
+        }
+        self.learn(Input::Leases(Leases::Judged(conclusion), gate));
+    }
+
+    /// Sends nothing more, and waits for the answers to what was written.
+    pub async fn shut_down(&mut self) {
+        self.learn(Input::ShutDown);
+        while self.decider.is_writing() {
+            self.progress().await;
+        }
+    }
+
+    /// Waits for an answer, or for the time that the decider waits for, and takes it up; forever if there is
+    /// neither. Nothing is lost if it is not waited for to the end.
+    pub async fn progress(&mut self) {
+        let due = self.decider.due();
+        tokio::select! {
+            biased;
+            (of, (answer, target)) = answered(&mut self.requests) => {
+                self.targets.extend(target.map(|target| (of.clone(), target)));
+                self.learn(Input::Answer(of, answer));
+            }
+            confirmation = answer(&mut self.confirming) => {
+                self.learn(Input::Confirmed(confirmation));
+            }
+            () = until(due) => self.learn(Input::Time),
+        }
+    }
+
+    fn request(&mut self, of: DependentRef, request: Request) {
+        let scaler = self.means.scaler.clone();
+        let sent = match request {
+            Request::Read { urgent } => {
+                let scaler = if urgent { scaler.acting() } else { scaler };
+                let of = of.clone();
+                async move {
+                    match scaler.see(&of).await {
+                        Ok((found, target)) => (Answer::Read(Ok(found)), Some(target)),
+                        Err(error) => (Answer::Read(Err(error)), None),
+                    }
+                }
+                .boxed()
+            }
+            Request::Queue => async move {
+                scaler.turn_to_write().await;
+                (Answer::Turn, None)
+            }
+            .boxed(),
+            Request::Write(write) => {
+                let target = self.targets.get(&of).cloned();
+                let mut written = async move {
+                    let written = scaler.write(target, write).await;
+                    (Answer::Written(written), None)
+                }
+                .boxed();
+                // It is sent before anything else happens: its evidence counts now.
+                match (&mut written).now_or_never() {
+                    Some(came) => ready(came).boxed(),
+                    None => written,
+                }
+            }
+            Request::Drop => {
+                self.requests.remove(&of);
+                return;
+            }
+        };
+        self.requests.insert(of, sent);
+    }
+
+    /// Takes down what was done to a dependent, or met there, and why that was wanted.
+    fn take_down(&mut self, event: Event, why: String, now: Now) {
+        self.means.metrics.did(event.aim, &event.what);
+        if let What::Did(Step::ScaleDown { .. }, _) = event.what
+            && let Some(provable) = self.provable.take()
+        {
+            let reaction = now.mono.duration_since(provable);
+            self.means.metrics.reaction.observe(reaction.as_secs_f64());
+        }
+        log::did(&self.cluster, &event, &why);
+        let why = match (&event.what, event.again) {
+            (What::Did(Step::ScaleUp { .. }, _), again @ 1..) => format!(
+                "restored {} times, since somebody scaled it to zero within a minute; {why}",
+                again + 1
+            ),
+            _ => why,
+        };
+        self.actions.take_down(event, why, now);
+    }
+}
+
+/// The next answer to any of these.
+async fn answered(
+    requests: &mut BTreeMap<DependentRef, BoxFuture<'static, Came>>,
+) -> (DependentRef, Came) {
+    let next = poll_fn(|context| {
+        for (of, request) in requests.iter_mut() {
+            if let Poll::Ready(answer) = request.poll_unpin(context) {
+                return Poll::Ready((of.clone(), answer));
+            }
+        }
+        Poll::Pending
+    });
+    let (of, came) = next.await;
+    requests.remove(&of);
+    (of, came)
+}
+
+/// The answer to this question, once.
+async fn answer<T>(question: &mut Option<BoxFuture<'static, T>>) -> T {
+    let Some(asked) = question else {
+        return pending().await;
+    };
+    let answer = asked.await;
+    *question = None;
+    answer
+}
