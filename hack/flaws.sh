@@ -9,8 +9,9 @@
 # of its tests, if not all are to be run. COMMAND is run instead of these tests, whatever a patch names. Without a flaw
 # it must pass, which is tried first.
 #
-# The copy is kept in target/flaws, with the output of each run. What Cargo makes of it is beside what it makes of the
-# sources, and other than that, since without debug information; dependencies have none anyway, so they are the same.
+# The output of each run is kept in target/flaws. The copy is in ~/.cache/dependency-watchdog/flaws: within the sources
+# Cargo would take their configuration twice, and build all dependencies again. What Cargo makes of it is beside what it
+# makes of the sources, and other than that, since without debug information; dependencies have none anyway.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -28,8 +29,8 @@ fi
 
 patches=$PWD/tests/flaws
 work=$PWD/target/flaws
-tree=$work/tree
-mkdir -p "$work"
+tree=${XDG_CACHE_HOME:-$HOME/.cache}/dependency-watchdog/flaws
+mkdir -p "$work" "$(dirname "$tree")"
 git worktree prune
 # With what has not been committed.
 commit=$(git stash create)
