@@ -19,7 +19,7 @@ pub struct MachineList {
     pub items: Vec<Machine>,
 }
 
-/// What is read of a Machine.
+/// Part of a Machine that is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "Received")]
 pub struct Machine {
@@ -28,7 +28,7 @@ pub struct Machine {
     /// `status.currentStatus.phase`, for instance `Running`, `Failed` or `Terminating`; `None`
     /// until the machine-controller-manager has set it.
     pub phase: Option<String>,
-    /// It is being deleted: `metadata.deletionTimestamp` is there.
+    /// Deletion has begun: `metadata.deletionTimestamp` is there.
     pub deleted: bool,
 }
 

@@ -19,7 +19,7 @@ pub(super) struct Provider {
     /// When the last look began.
     began: Instant,
     tally: Tally,
-    /// What is reported of it.
+    /// Status for the ClusterHealth.
     pub(super) status: CheckStatus,
 }
 

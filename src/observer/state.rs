@@ -82,7 +82,7 @@ pub enum Look {
 pub enum Found {
     /// The Nodes, or why they could not be read.
     Nodes(Result<NodeCounts, String>),
-    /// What the API server says, or why it says nothing.
+    /// Answer of the API server, or the reason why there is none.
     Ready(Result<Readiness, String>),
     /// What came of the provider at this place; `None` if it was not asked, for a reason of the way to it.
     Provider(usize, Option<Outcome>),

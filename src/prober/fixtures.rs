@@ -5,7 +5,23 @@ use std::time::Duration;
 use crate::{
     api::DependentRef,
     cluster::{Dependent, Scale},
+    prober::step::{Family, Observed, Record},
 };
+
+/// A workload without annotations, its replicas in place.
+pub(super) fn observed(replicas: i32) -> Observed {
+    Observed {
+        family: Family::Apps,
+        uid: None,
+        resource_version: "7".to_owned(),
+        replicas,
+        marked: false,
+        record: Record::Absent,
+        ignored: false,
+        any_left: replicas > 0,
+        running: replicas > 0,
+    }
+}
 
 /// A Deployment that is scaled up and down at these levels.
 pub(super) fn dependent(name: &str, up: u32, down: u32) -> Dependent {

@@ -46,7 +46,7 @@ const MAX_LABEL_BYTES: usize = 63;
 pub struct Node {
     /// The name.
     pub name: Box<str>,
-    /// It is being deleted: `metadata.deletionTimestamp` is there.
+    /// Deletion has begun: `metadata.deletionTimestamp` is there.
     pub deleted: bool,
     /// Taint `node.kubernetes.io/out-of-service` is there, whatever its value and effect: somebody knows that the
     /// node is lost.

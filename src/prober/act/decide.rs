@@ -1,6 +1,6 @@
 //! All decisions about one cluster: inputs go in, effects to carry out come out.
 //!
-//! It has no client, no task and no clock, so that a model can explore it. The loop around it reads, writes
+//! The decider has no client, no task and no clock, so that a model can explore it. The loop around it reads, writes
 //! and waits, and reports the results back.
 
 mod confirmed;
@@ -38,7 +38,7 @@ use crate::{
     util::{now::Now, since::Since},
 };
 
-/// How often it is decided anew what is wanted, since what is known of the dependents has changed by the decision.
+/// Limit of the decisions on one input: each may change what is known of the dependents, and so what is wanted of them.
 const REVISIONS: usize = 3;
 
 /// Decides about one cluster.
@@ -198,7 +198,7 @@ impl Decider {
         due.filter(|_| !self.is_ending)
     }
 
-    /// What is done about the cluster.
+    /// Treatment of the cluster.
     pub fn treatment(&self) -> &Treatment {
         &self.treatment
     }
@@ -208,7 +208,7 @@ impl Decider {
         self.last.as_deref()
     }
 
-    /// Whether it is no longer needed, and owed nothing.
+    /// Tells whether it is no longer needed, and owed nothing.
     pub fn is_over(&self) -> bool {
         self.treatment == Treatment::Done
     }

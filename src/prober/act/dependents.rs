@@ -284,9 +284,8 @@ impl Dependents {
 
     /// Whether something is owed or keeps its mark, or is being written.
     pub fn is_engaged(&self) -> bool {
-        let engaged = |it: &Memory| it.owed || it.unmark_at.is_some();
         let mut parts = self.parts.values();
-        parts.any(|part| engaged(&part.memory) || part.is_writing())
+        parts.any(|part| part.is_marked() || part.is_writing())
     }
 
     /// Whether something is being written.

@@ -1,9 +1,6 @@
 use super::*;
 use crate::{
-    prober::{
-        fixtures::dependent,
-        step::{Family, Observed, Record},
-    },
+    prober::fixtures::{dependent, observed},
     util::now::Now,
 };
 use Action::{Restored, ScaledDown};
@@ -17,18 +14,7 @@ fn told(actions: &ActionLog) -> (Action, &str) {
 }
 
 fn did(step: Step) -> What {
-    let found = Observed {
-        family: Family::Apps,
-        uid: None,
-        resource_version: String::new(),
-        replicas: 0,
-        marked: true,
-        record: Record::Absent,
-        ignored: false,
-        any_left: false,
-        running: false,
-    };
-    What::Did(step, found)
+    What::Did(step, observed(0))
 }
 
 #[test]

@@ -47,8 +47,8 @@ impl Decider {
             self.evidence.lapse();
         }
         // A turn is kept for as long as the leases and the Gates allow the restore.
-        let restores = self.evidence.gate.is_none() && self.course() == Ok(Aim::Up);
-        let restores = restores && self.is_probed();
+        let is_free = self.evidence.gate.is_none() && self.is_probed();
+        let restores = is_free && self.course() == Ok(Aim::Up);
         self.turn.take_if(|_| !restores);
         let wanted = self.wanted(now, turn);
         self.told.held_back = wanted.as_ref().err().cloned().flatten();
@@ -73,8 +73,8 @@ impl Decider {
 
     /// Decides what is wanted of the dependents; or why nothing is, if there is anything to say of that.
     fn wanted(&mut self, now: Now, turn: impl Fn() -> Instant) -> Result<Aim, Option<HeldBack>> {
-        let settings = match &self.treatment {
-            Treatment::Probe(settings) | Treatment::LetGo(settings, _) => settings.clone(),
+        let mode = match &self.treatment {
+            Treatment::Probe(settings) | Treatment::LetGo(settings, _) => settings.mode,
             Treatment::Complete(aim, _) => return Ok(*aim),
             Treatment::Gone if self.release_at.is_none_or(|at| at <= now.mono) => {
                 return Ok(Aim::Release);
@@ -85,21 +85,19 @@ impl Decider {
         let is_protected = self.protection() != Protection::None;
         let is_engaged = is_protected || self.dependents.is_engaged();
         let aim = self.course()?;
-        if settings.mode == Mode::DryRun {
+        if mode == Mode::DryRun {
             return Err(None);
         }
         if !self.initial_delay.is_over(now.mono) {
             return Err(Some(INITIAL_DELAY));
         }
         if aim == Aim::Down {
-            self.may_take(now.mono)?;
-            return Ok(aim);
+            return self.may_take(now.mono).map(|()| aim);
         }
         if let Some(why) = &self.evidence.gate {
             return Err(is_engaged.then(|| HeldBack::Gate(why.clone())));
         }
-        self.may_give_back(now, turn)?;
-        Ok(aim)
+        self.may_give_back(now, turn).map(|()| aim)
     }
 
     /// What the leases ask for.

@@ -147,7 +147,7 @@ impl Part {
     }
 
     /// Whether it carries a mark, as far as is known.
-    fn is_marked(&self) -> bool {
+    pub(super) fn is_marked(&self) -> bool {
         self.memory.owed || self.memory.unmark_at.is_some()
     }
 

@@ -4,22 +4,16 @@ use rstest::rstest;
 
 use super::*;
 use crate::prober::{
-    fixtures::dependent,
+    fixtures::{dependent, observed},
     scale_error::ScaleError,
-    step::{Family, Observed, Record, Step},
+    step::{Observed, Record, Step},
 };
 
 fn found(replicas: i32, marked: bool, record: Record) -> Observed {
     Observed {
-        family: Family::Apps,
-        uid: None,
-        resource_version: "7".to_owned(),
-        replicas,
         marked,
         record,
-        ignored: false,
-        any_left: replicas > 0,
-        running: replicas > 0,
+        ..observed(replicas)
     }
 }
 

@@ -1,6 +1,7 @@
 use rstest::rstest;
 
 use super::*;
+use crate::prober::fixtures::observed as found;
 
 const FRESH: Memory = Memory {
     owed: false,
@@ -15,21 +16,6 @@ const OWED: Memory = Memory {
 const SCALED_UP: Next = Next::Do(Step::ScaleUp { to: 3 });
 const UNMARKED: Next = Next::Do(Step::Unmark { with_record: true });
 const MARK_ONLY: Next = Next::Do(Step::Unmark { with_record: false });
-
-/// Without annotations, its replicas in place.
-fn found(replicas: i32) -> Observed {
-    Observed {
-        family: Family::Apps,
-        uid: None,
-        resource_version: "7".to_owned(),
-        replicas,
-        marked: false,
-        record: Record::Absent,
-        ignored: false,
-        any_left: replicas > 0,
-        running: replicas > 0,
-    }
-}
 
 /// Marked, with this record.
 fn marked(replicas: i32, record: Option<&str>) -> Observed {

@@ -129,9 +129,9 @@ mod tests {
     use super::*;
     use crate::{
         prober::{
-            fixtures::dependent,
+            fixtures::{dependent, observed},
             report::fixtures,
-            step::{Aim, Family, Observed, Record},
+            step::{Aim, Observed},
         },
         status::events::{Kind, kinds::SCALING_LATE},
     };
@@ -151,15 +151,8 @@ mod tests {
 
     fn did(step: Step, replicas: i32, ignored: bool) -> What {
         let found = Observed {
-            family: Family::Apps,
-            uid: None,
-            resource_version: String::new(),
-            replicas,
-            marked: true,
-            record: Record::Absent,
             ignored,
-            any_left: false,
-            running: false,
+            ..observed(replicas)
         };
         What::Did(step, found)
     }

@@ -46,12 +46,12 @@ impl Part {
         (
             memory.owed,
             memory.replicas,
-            distance(memory.unmark_at, now),
+            has_come(memory.unmark_at, now),
         )
             .hash(state);
         mem::discriminant(sure).hash(state);
         if let Sure::From(at) = sure {
-            distance(Some(*at), now).hash(state);
+            has_come(Some(*at), now).hash(state);
         }
         mem::discriminant(doing).hash(state);
         if let Doing::Writing { step, aim } = doing {
@@ -65,6 +65,6 @@ impl Part {
 }
 
 /// Whether a moment has come.
-fn distance(to: Option<Instant>, now: Instant) -> Option<bool> {
+fn has_come(to: Option<Instant>, now: Instant) -> Option<bool> {
     to.map(|to| to <= now)
 }

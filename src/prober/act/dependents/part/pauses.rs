@@ -46,7 +46,7 @@ impl Part {
         events.push(self.event(aim, What::Late));
     }
 
-    pub(super) fn timeout(&self, aim: Aim, way: &Way) -> Duration {
+    fn timeout(&self, aim: Aim, way: &Way) -> Duration {
         let scale = self.scale(aim);
         let is_last = way.last == Some(self.level(aim));
         let patience = way.order.patience.filter(|_| !is_last);
@@ -83,22 +83,19 @@ impl Part {
             _ => BELIEVED,
         };
         let falls_at = self.memory.unmark_at.filter(|_| way.order.may_unmark);
-        for at in falls_at
-            .into_iter()
-            .chain(self.sure_at())
-            .filter(|at| now < *at)
-        {
+        if let Some(at) = falls_at.filter(|at| now < *at) {
             pause = pause.min(at - now);
         }
-        self.look_at = Some(now + pause);
+        self.look_after(pause, now);
     }
 
-    /// From when a read counts, if none did yet.
-    fn sure_at(&self) -> Option<Instant> {
-        match self.sure {
-            Sure::From(at) => Some(at),
-            _ => None,
-        }
+    /// Has it read after this pause, or as soon as a read counts, if none did yet.
+    fn look_after(&mut self, pause: Duration, now: Instant) {
+        let at = now + pause;
+        self.look_at = Some(match self.sure {
+            Sure::From(sure_at) if now < sure_at => at.min(sure_at),
+            _ => at,
+        });
     }
 
     /// It could not be scaled, or read.
@@ -124,8 +121,8 @@ impl Part {
         let passes = aim == Aim::Up && !owes && (is_refused || is_nowhere);
         let is_read_again = self.passed && error.is_about_the_attempt();
         self.passed = passes || is_nowhere && !self.asked || is_read_again;
-        let is_wanted = self.asked || self.memory.owed;
-        self.problem = is_wanted.then(|| Problem::failed(&self.dependent.reference, error));
+        self.problem =
+            (self.asked || owes).then(|| Problem::failed(&self.dependent.reference, error));
         self.conflicts = 0;
         let is_sure = self.sure == Sure::Yes;
         let (is_wanted, may_soon) = (aim == Aim::Down || way.owes, error.is_about_the_attempt());
@@ -137,8 +134,7 @@ impl Part {
             _ if self.memory.unmark_at.is_some() => MARKED_LOOK,
             _ => SELDOM.max(way.order.interval),
         };
-        let sure_at = self.sure_at().filter(|at| now < *at);
-        self.look_at = Some(sure_at.map_or(now + pause, |at| at.min(now + pause)));
+        self.look_after(pause, now);
         events.push(self.event(aim, What::Failed(error.clone())));
     }
 }
