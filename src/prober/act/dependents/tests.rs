@@ -220,3 +220,26 @@ fn a_restore_waits_for_a_write_that_is_under_way() {
     stage.dependents.answer(&b.r#ref, zero, stage.now);
     assert_eq!(stage.order(Aim::Up, 1), []);
 }
+
+/// No given-up write may arrive any more when the answer comes, but one still could when it was sent.
+#[test]
+fn a_read_that_does_not_count_yet_is_repeated_once_one_does() {
+    let mut stage = Stage::new();
+    let at_rest = || Some(found(4, false, Record::Absent));
+    stage.dependents.distrust();
+    let _ = stage.order(Aim::Leave, 0);
+    let _ = stage.read(at_rest());
+    stage.dependents.adopt(&[dependent("a", 0, 0)]);
+    assert_eq!(
+        stage.order(Aim::Leave, 19).len(),
+        1,
+        "it is read since the policy is another"
+    );
+    stage.now += Duration::from_secs(2);
+    let _ = stage.read(at_rest());
+    assert!(!stage.dependents.is_looked_at());
+    assert_eq!(stage.dependents.due(), Some(stage.now));
+    let _ = stage.order(Aim::Leave, 0);
+    let _ = stage.read(at_rest());
+    assert!(stage.dependents.is_looked_at());
+}

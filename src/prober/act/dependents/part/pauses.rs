@@ -93,7 +93,8 @@ impl Part {
     fn look_after(&mut self, pause: Duration, now: Instant) {
         let at = now + pause;
         self.look_at = Some(match self.sure {
-            Sure::From(sure_at) if now < sure_at => at.min(sure_at),
+            // An answer may come after that to a read that was sent before.
+            Sure::From(sure_at) => at.min(sure_at.max(now)),
             _ => at,
         });
     }
