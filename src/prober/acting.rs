@@ -1,10 +1,9 @@
 //! The acting half of one cluster's loop: tells the decider what is learnt, and carries out what it decides.
 
-mod news;
-
 use std::{
     collections::BTreeMap,
     future::{pending, poll_fn, ready},
+    mem,
     sync::Arc,
     task::Poll,
 };
@@ -13,11 +12,9 @@ use futures::{FutureExt as _, future::BoxFuture};
 use tokio::time::Instant;
 
 use super::{
-    action_log::ActionLog,
     decide::{Confirmation, Decider, Effect, Input, Leases},
     dependents::{Answer, Event, Request, What},
     io::confirm::Confirm,
-    log,
     metrics::ProberMetrics,
     pace::Pace,
     report::DependentNews,
@@ -26,7 +23,7 @@ use super::{
     watch::Conclusion,
 };
 use crate::{
-    api::{ClusterHealthStatus, DependentRef, LastAction, Mode, Protection},
+    api::{DependentRef, Mode, Protection},
     runtime::timer::until,
     util::now::Now,
 };
@@ -49,7 +46,7 @@ pub struct Acting {
     cluster: Arc<str>,
     means: Means,
     decider: Decider,
-    actions: ActionLog,
+    news: Vec<DependentNews>,
     /// The requests under way, one for each dependent.
     requests: BTreeMap<DependentRef, BoxFuture<'static, Came>>,
     /// How the dependents were reached that were read.
@@ -66,15 +63,8 @@ pub struct Acting {
 type Came = (Answer, Option<Target>);
 
 impl Acting {
-    /// Acts on the dependents of the cluster of this name. `known` is what an earlier run has left in its
-    /// ClusterHealth.
-    pub fn new(
-        cluster: Arc<str>,
-        means: &Means,
-        decider: Decider,
-        known: Option<&ClusterHealthStatus>,
-    ) -> Self {
-        let protected = decider.protected_since().is_some();
+    /// Acts on the dependents of the cluster of this name.
+    pub fn new(cluster: Arc<str>, means: &Means, decider: Decider) -> Self {
         let scaler = means.scaler.within(cluster.clone());
         Self {
             means: Means {
@@ -83,7 +73,7 @@ impl Acting {
             },
             cluster,
             decider,
-            actions: ActionLog::recall(known, protected),
+            news: Vec::new(),
             requests: BTreeMap::new(),
             targets: BTreeMap::new(),
             confirming: None,
@@ -97,19 +87,14 @@ impl Acting {
         &self.decider
     }
 
-    /// What was last done to the dependents.
-    pub fn last_action(&self) -> Option<&LastAction> {
-        self.actions.last_action()
-    }
-
     /// What was done to dependents, or found to be amiss with them, since this was last asked.
     pub fn take_news(&mut self) -> Vec<DependentNews> {
-        self.actions.take_news()
+        mem::take(&mut self.news)
     }
 
     /// Takes up what was learnt, and begins or ends what is to be done about it.
     pub fn learn(&mut self, input: Input<'_>) {
-        let (before, now) = (self.before(), Now::read());
+        let (before, now) = (self.decider.protected_since(), Now::read());
         let turn = || self.means.pace.reserve(now.mono);
         for effect in self.decider.step(input, now, turn) {
             match effect {
@@ -120,9 +105,9 @@ impl Acting {
                 Effect::Tell(event, why) => self.take_down(event, why, now),
             }
         }
-        self.say(before, now);
-        if !self.decider.dependents().owes() {
-            self.actions.close();
+        if let Some(since) = before.filter(|_| self.decider.protected_since() != before) {
+            let lasted = since.elapsed(now).as_secs_f64();
+            self.means.metrics.protections.observe(lasted);
         }
     }
 
@@ -209,7 +194,7 @@ impl Acting {
         self.requests.insert(of, sent);
     }
 
-    /// Takes down what was done to a dependent, or met there, and why that was wanted.
+    /// Counts and logs what was done to a dependent, or met there, and why that was wanted.
     fn take_down(&mut self, event: Event, why: String, now: Now) {
         self.means.metrics.did(event.aim, &event.what);
         if let What::Did(Step::ScaleDown { .. }, _) = event.what
@@ -218,15 +203,11 @@ impl Acting {
             let reaction = now.mono.duration_since(provable);
             self.means.metrics.reaction.observe(reaction.as_secs_f64());
         }
-        log::did(&self.cluster, &event, &why);
-        let why = match (&event.what, event.again) {
-            (What::Did(Step::ScaleUp { .. }, _), again @ 1..) => format!(
-                "restored {} times, since somebody scaled it to zero within a minute; {why}",
-                again + 1
-            ),
-            _ => why,
-        };
-        self.actions.take_down(event, why, now);
+        if let What::Did(step, found) = &event.what {
+            let (cluster, dependent) = (&*self.cluster, &event.dependent);
+            tracing::info!(cluster, %dependent, %step, replicas = found.replicas, why, "wrote");
+        }
+        self.news.push(DependentNews { event, why });
     }
 }
 

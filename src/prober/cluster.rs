@@ -102,7 +102,7 @@ impl ClusterLoop {
             decider.expect_marks();
         }
         Self {
-            acting: Acting::new(name.clone(), &shared.means, decider, known),
+            acting: Acting::new(name.clone(), &shared.means, decider),
             checks: Checks::new(name.clone(), shared.checks.clone()),
             reader,
             leads: false,

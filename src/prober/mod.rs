@@ -15,7 +15,6 @@
 
 pub mod act;
 pub mod acting;
-mod action_log;
 pub mod cluster;
 #[cfg(test)]
 mod fixtures;
@@ -23,10 +22,9 @@ pub mod fleet;
 pub mod instruments;
 pub mod io;
 pub mod judge;
-mod log;
 pub(crate) mod recall;
 pub mod report;
-pub mod standby;
+mod standby;
 
 pub use self::{
     act::{decide, dependents, pace, scale_error, step, treatment},

@@ -693,25 +693,6 @@ fn a_rehearsal_writes_to_no_dependent_whatever_becomes_of_the_policy() {
 }
 
 #[test]
-fn what_an_operator_did_that_ended_is_told_by_the_next() {
-    tell(2, async |world, operator| {
-        let is_status = |call: &Call| call.plural == "clusterhealths" && call.verb.is_write();
-        world.seed.rule(Rule::always(Fate::LostBefore, is_status));
-        world.shoot(0).cut(2);
-        comes_to(world, DOWN).await;
-        operator.kill();
-        world.seed.heal();
-        world.start(Role::Prober, Election::None);
-        world.pass(2 * MINUTE).await;
-        let health = world.get("clusterhealths", "", &namespace(0));
-        assert_eq!(
-            health["status"]["lastAction"]["action"], "ScaledDown",
-            "{health}"
-        );
-    });
-}
-
-#[test]
 fn a_mark_alone_is_a_debt_that_a_start_pays_first() {
     in_virtual_time(async {
         let clusters = 1_000;

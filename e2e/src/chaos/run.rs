@@ -20,7 +20,7 @@ use anyhow::{Context as _, Result};
 use attend::Attendant;
 use fake::chaos::{
     Entry, Seen, rules,
-    run::{BYSTANDERS, DEPENDENTS, ETCD, EXPIRY, NODES, PHASES, Phase, dependents, differences},
+    run::{BYSTANDERS, DEPENDENTS, ETCD, EXPIRY, NODES, PHASES, Phase, dependents},
 };
 use jiff::{SignedDuration, Timestamp};
 use kube::{
@@ -224,7 +224,7 @@ impl<'a> Run<'a> {
         })
         .await?;
         if let Some(state) = outcome.seen.states.last() {
-            let differences = differences(state, &last, alone(point));
+            let differences = fake::chaos::snapshot::differences(state, &last);
             let said = differences.iter().map(|it| format!("in the end {it}"));
             outcome.problems.extend(said);
         }
@@ -293,7 +293,10 @@ impl Looking<'_> {
                     let calm = !armed_here(expected)
                         || since.is_some_and(|since| since.elapsed() > LINGER);
                     let settled = phase != Phase::Gone || alone(point) || self.is_quiet()?;
-                    (differences(wanted, &state, alone(point)), calm && settled)
+                    (
+                        fake::chaos::snapshot::differences(wanted, &state),
+                        calm && settled,
+                    )
                 }
                 None => (phase.lacks(&state), self.is_quiet()?),
             };

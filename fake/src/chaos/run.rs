@@ -138,12 +138,3 @@ pub fn dependents() -> Value {
     let dependents: Vec<Value> = dependents.chain([entry(IDLE.name, 1, 1)]).collect();
     json!({"dependentResourceInfos": dependents})
 }
-
-/// Where two states differ. Of two operators that act each tells what it has done itself.
-pub fn differences(wanted: &Value, found: &Value, is_alone: bool) -> Vec<String> {
-    let mut all = snapshot::differences(wanted, found);
-    if !is_alone {
-        all.retain(|it| !it.starts_with("/health/lastAction "));
-    }
-    all
-}

@@ -65,9 +65,6 @@ fn health_of(status: &Value) -> Value {
             kept.insert(field.to_owned(), value.clone());
         }
     }
-    if let Some(action) = status.pointer("/lastAction/action") {
-        kept.insert("lastAction".to_owned(), action.clone());
-    }
     kept.insert("conditions".to_owned(), conditions(status));
     Value::Object(kept)
 }

@@ -26,7 +26,7 @@ use self::{
     told::Told,
 };
 use crate::{
-    api::{Action, ClusterHealthStatus, Mode, Protection},
+    api::{Action, ClusterHealthStatus, LastAction, Mode, Protection},
     cluster::Settings,
     prober::{
         dependents::{Dependents, Request, What},
@@ -80,8 +80,10 @@ impl Decider {
             let since = known.protected_since.as_ref();
             since.map_or(now.into(), |since| Since::of(since.0, now))
         });
-        let last_action = known.and_then(|known| known.last_action.as_ref());
-        let restored = last_action.filter(|last| last.action == Action::Restored);
+        let last_action = known.and_then(|known| known.last_action.clone());
+        let restored = last_action
+            .as_ref()
+            .filter(|last| last.action == Action::Restored);
         if let ClusterObject::There(assignment) = &presence
             && let Some(Ok(settings)) = assignment.responsible().map(|it| &it.settings)
             && (known.is_none() || assignment.selected.is_none())
@@ -109,6 +111,7 @@ impl Decider {
             told: Told {
                 protected_since,
                 restored: restored.map(|last| Since::of(last.time.0, now)),
+                last_action,
                 silent_since: known.and_then(|known| Some(known.silent_since.as_ref()?.0)),
                 ..Told::default()
             },
@@ -176,10 +179,17 @@ impl Decider {
     /// Reports what was done and met.
     fn tell(&mut self, now: Now) {
         for event in self.dependents.take_events() {
+            let mut why = self.why(event.aim);
             if let What::Did(Step::ScaleUp { .. }, _) = event.what {
                 self.told.restored = Some(now.into());
+                if event.again > 0 {
+                    let times = event.again + 1;
+                    why = format!(
+                        "restored {times} times, since somebody scaled it to zero within a minute; {why}"
+                    );
+                }
             }
-            let why = self.why(event.aim);
+            self.told.note_done(&event, &why, now);
             self.effects.push(Effect::Tell(event, why));
         }
     }
@@ -201,11 +211,6 @@ impl Decider {
     /// Treatment of the cluster.
     pub fn treatment(&self) -> &Treatment {
         &self.treatment
-    }
-
-    /// The settings by which it was probed last.
-    pub fn last_settings(&self) -> Option<&Settings> {
-        self.last.as_deref()
     }
 
     /// Tells whether it is no longer needed, and owed nothing.
@@ -245,6 +250,11 @@ impl Decider {
         let restores = self.protection() == Protection::Restoring;
         let since = self.dependents.awaits(now);
         Some((since.filter(|_| restores)?, self.told.returning))
+    }
+
+    /// What was last done to the dependents.
+    pub fn last_action(&self) -> Option<&LastAction> {
+        self.told.last_action.as_ref()
     }
 
     /// What was found of the cluster.

@@ -69,7 +69,6 @@ impl Dependents {
             memory.unmark_at = known.keeps_mark.then_some(now + PROBATION);
             let mut part = Part::new(dependent);
             part.memory = memory;
-            part.is_known = memory.owed;
             (known.r#ref.clone(), part)
         });
         let mut recalled = Self {

@@ -69,7 +69,7 @@ impl ClusterLoop {
             max_protection_reached: decider.cut().map(|at| at.stamp),
             overdue: overdue_in.is_some_and(|rest| rest.is_zero()),
             looked_at,
-            last_action: self.acting.last_action().cloned(),
+            last_action: decider.last_action().cloned(),
             awaits: awaits
                 .map(|(_, returning)| returning)
                 .filter(|it| !it.is_complete()),

@@ -157,7 +157,7 @@ impl ProberMetrics {
             What::Did(Step::ScaleUp { .. }, _) => ("up", "success"),
             What::Did(Step::Mark { .. } | Step::Record { .. }, _) => return,
             What::Did(Step::Unmark { .. }, _) => ("release", "success"),
-            What::Unready(_) | What::FoundDown | What::FoundUp | What::Troubled(_) => return,
+            What::Unready(_) | What::Troubled(_) => return,
             What::Late => (aimed, "late"),
             What::Failed(error) => {
                 count(&self.scale_failures, [("reason", error.reason())]);

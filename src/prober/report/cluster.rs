@@ -21,11 +21,12 @@ use super::{
     widespread::silent_since,
 };
 use crate::{
-    api::{ClusterHealthStatus, ClusterState, ProbePolicy},
+    api::{ClusterHealthStatus, ClusterState, OUTAGE, ProbePolicy},
     observer::told::ToldState,
     prober::verdict::Verdict,
     status::{
-        events::{Event, kinds::EXEC_TIMEOUT_TOLERATED, regarding},
+        conditions::DEGRADED,
+        events::{Event, holding, kinds::EXEC_TIMEOUT_TOLERATED, regarding},
         request::{Applied, WriteError},
     },
     util::now::wall,
@@ -114,6 +115,7 @@ impl Cluster {
             // What an earlier run has left stands until there is something to say.
             return (event, false);
         }
+        log_conditions(name, before.map(|it| &it.status), &now.status);
         if pending && before.is_none_or(|it| it.report.finding != Finding::Pending) {
             self.new_until = Instant::now() + NEW;
         }
@@ -183,5 +185,23 @@ impl Cluster {
             let between = Some(between).filter(|number| *number > 0);
             tracing::info!(cluster, from, to, between, "state: {message}");
         }
+    }
+}
+
+/// Logs what is said of a cluster, once one of its conditions has another reason than before.
+fn log_conditions(cluster: &str, before: Option<&ClusterHealthStatus>, now: &ClusterHealthStatus) {
+    fn reasons(of: &ClusterHealthStatus) -> impl Iterator<Item = (&str, &str)> {
+        let conditions = of.conditions.iter();
+        conditions.map(|it| (&*it.type_, &*it.reason))
+    }
+    if before.is_some_and(|before| reasons(before).eq(reasons(now))) {
+        return;
+    }
+    let (reason, protection) = (now.reason.as_deref(), now.protection);
+    let message = now.message.as_deref().unwrap_or_default();
+    if reason == Some(OUTAGE) || holding(&now.conditions, DEGRADED).is_some() {
+        tracing::warn!(cluster, reason, ?protection, "{message}");
+    } else {
+        tracing::info!(cluster, reason, ?protection, "{message}");
     }
 }

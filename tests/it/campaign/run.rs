@@ -8,9 +8,7 @@ use std::time::Duration;
 use fake::{
     chaos::{
         Fault, Seen, rules,
-        run::{
-            BYSTANDERS, DEPENDENTS, ETCD, EXPIRY, NODES, PHASES, Phase, dependents, differences,
-        },
+        run::{BYSTANDERS, DEPENDENTS, ETCD, EXPIRY, NODES, PHASES, Phase, dependents},
         snapshot,
     },
     farm::namespace,
@@ -189,7 +187,7 @@ impl Run {
     }
 
     fn differences(&self, wanted: &Value, found: &Value) -> Vec<String> {
-        let mut all = differences(wanted, found, self.attendant.is_alone());
+        let mut all = snapshot::differences(wanted, found);
         if self.attendant.may_say_less() {
             all.retain(|it| it.starts_with("/objects/"));
         }

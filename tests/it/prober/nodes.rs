@@ -109,10 +109,6 @@ async fn ends(unreadable: bool) {
     let told = || world.seed.events().iter().any(is_unready).then_some(());
     world.clock.until("an event", told).await;
     world.protection("a", "None").await;
-    let status = world.health("a");
-    let message = status["lastAction"]["message"].as_str().unwrap();
-    let expected = "not all nodes that count are ready: mcm";
-    assert!(message.contains(expected), "{message}");
 }
 
 fn is_unready(event: &Call) -> bool {

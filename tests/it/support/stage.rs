@@ -192,7 +192,7 @@ pub fn new_acting(cluster: &str, scaler: Scaler, known: Option<&ClusterHealthSta
         pace: Default::default(),
         metrics: Default::default(),
     };
-    Acting::new(cluster.into(), &means, decider, known)
+    Acting::new(cluster.into(), &means, decider)
 }
 
 /// The cluster is probed by these settings.

@@ -1,12 +1,14 @@
 //! What is reported about a cluster.
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
 use super::Decider;
 use crate::{
-    api::Protection,
+    api::{Action, LastAction, Protection},
     prober::{
+        dependents::{Event, What},
         finding::{Finding, HeldBack},
+        step::Step,
         verdict::Returning,
         watch::Conclusion,
     },
@@ -27,6 +29,9 @@ pub(super) struct Told {
     pub(super) silent_since: Option<Timestamp>,
     /// The nodes that are waited for, as of the last verdict that allows a restore.
     pub(super) returning: Returning,
+    pub(super) last_action: Option<LastAction>,
+    /// The dependents to which that was done in this protection.
+    pub(super) done_to: Vec<String>,
 }
 
 impl Decider {
@@ -37,13 +42,42 @@ impl Decider {
         self.evidence.fresh_since.take_if(|_| !is_down);
         self.turn.take_if(|_| !is_down);
         self.told.protected_since = match self.protection() {
-            Protection::None => None,
+            Protection::None => {
+                self.told.done_to.clear();
+                None
+            }
             _ => self.told.protected_since.or(Some(now.into())),
         };
     }
 }
 
 impl Told {
+    /// Records what was done to a dependent as the last action, if it is one.
+    pub(super) fn note_done(&mut self, event: &Event, why: &str, now: Now) {
+        let (action, did) = match event.what {
+            What::Did(Step::ScaleDown { .. }, _) => (Action::ScaledDown, "scaled to zero"),
+            What::Did(Step::ScaleUp { .. }, _) => (Action::Restored, "scaled back"),
+            _ if event.is_release() => {
+                let did = "mark removed and replicas left as they are";
+                (Action::Released, did)
+            }
+            _ => return,
+        };
+        let last = self.last_action.as_ref();
+        if last.is_none_or(|last| last.action != action) {
+            self.done_to.clear();
+        }
+        let name = &event.dependent.name;
+        if !self.done_to.contains(name) {
+            self.done_to.push(name.clone());
+        }
+        self.last_action = Some(LastAction {
+            time: Time(now.wall),
+            action,
+            message: format!("{did}: {}; {why}", self.done_to.join(", ")),
+        });
+    }
+
     /// Records the start of the outage that the leases show, if they do.
     pub(super) fn note_onset(&mut self, conclusion: &Conclusion, is_protected: bool, now: Now) {
         let known = self.silent_since;

@@ -35,8 +35,6 @@ pub(super) struct Part {
     pub(super) begun: Option<(Aim, Instant)>,
     /// How often it was found at zero under the mark that it kept after a restore.
     pub(super) again: u32,
-    /// It is known who has scaled it to zero, or told that it was found so.
-    pub(super) is_known: bool,
     /// What was last read.
     found: Option<Observed>,
     /// When it is read next; none is now.
@@ -114,7 +112,6 @@ impl Part {
             left: None,
             begun: None,
             again: 0,
-            is_known: false,
             found: None,
             look_at: None,
             pause: pauses::FIRST_LOOK,
@@ -254,9 +251,6 @@ impl Part {
         let unmarks = self.is_unmarked(aim, way, now);
         let (optional, found) = (self.dependent.optional, self.found.as_ref());
         let next = step::next(aim, optional, found, self.memory, unmarks);
-        if aim == Aim::Down && self.memory.owed && !mem::replace(&mut self.is_known, true) {
-            events.push(self.event(aim, What::FoundDown));
-        }
         match next {
             Ok(Next::Do(step)) => return self.go_ahead(step, aim, way, now),
             Ok(Next::Wait) => self.wait(aim, way, now, events),

@@ -67,6 +67,16 @@ pub struct Event {
     pub again: u32,
 }
 
+impl Event {
+    /// Whether the mark was removed for others to decide about the replicas, and not since they are back.
+    pub fn is_release(&self) -> bool {
+        match self.what {
+            What::Did(Step::Unmark { with_record }, _) => !with_record || self.aim == Aim::Release,
+            _ => false,
+        }
+    }
+}
+
 /// What was done to a dependent, or met there.
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
@@ -74,10 +84,6 @@ pub enum What {
     Did(Step, Observed),
     /// It waited this long for the silent nodes. Some are still not ready, and it was scaled up.
     Unready(Duration),
-    /// It was found at zero under the mark, which was not known before.
-    FoundDown,
-    /// It was owed its replicas, and was found to have them.
-    FoundUp,
     /// It missed its timeout.
     Late,
     /// It could not be scaled, or read.

@@ -108,7 +108,7 @@ pub(in crate::prober::report) fn event(
                  {after:?} (awaitNodes)"
             ),
         ),
-        What::Did(Step::Unmark { .. }, found) => {
+        What::Did(_, found) if news.event.is_release() => {
             let cause = match found.ignored {
                 true => ": it says ignore-scaling",
                 false => &why,

@@ -116,7 +116,7 @@ impl Part {
             Step::ScaleDown { .. } => {
                 self.waits = Some((Aim::Down, now));
                 // From here on the zero is ours.
-                (self.again, self.is_known) = (0, true);
+                self.again = 0;
             }
             Step::ScaleUp { .. } => {
                 self.waits = Some((Aim::Up, now));
@@ -162,11 +162,8 @@ impl Part {
         if is_at_zero && before.unmark_at.is_some() {
             self.again += 1;
         }
-        if before.owed && self.memory.unmark_at.is_some() && !self.memory.owed && aim == Aim::Up {
-            events.push(self.event(aim, What::FoundUp));
-        }
         if !self.is_marked() {
-            (self.again, self.is_known) = (0, false);
+            self.again = 0;
         }
         if let Some((.., error)) = lost.filter(|_| written.is_none()) {
             self.doing = Doing::Idle;

@@ -29,7 +29,6 @@ impl Part {
             left: _,
             begun,
             again,
-            is_known: _,
             found,
             look_at: _,
             pause: _,
