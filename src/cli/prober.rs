@@ -12,7 +12,6 @@ use crate::{
         LEASE,
         fleet::{self, Prober},
         instruments::Instruments,
-        standby::Standby,
     },
     runtime::names::Names,
 };
@@ -38,27 +37,17 @@ pub(super) async fn run(args: ProberArgs) -> Result<u8, String> {
     let gates = args.checks.feature_gates;
     let work = async |context: Context| {
         let instruments = instruments.anew(context.instruments);
-        let dry_run = context.dry_run;
-        let standby = match context.leadership.is_held() {
-            // It has no rivals, so it leads from the start.
-            true => None,
-            false => {
-                let reads = context.reads;
-                let mut standby = Standby::begin(reads, dry_run, Default::default(), &instruments);
-                standby.until(context.leadership.begun()).await;
-                Some(standby)
-            }
-        };
         let counted = instruments.checks.clone();
         let checks = Runner::new(context.seed.clone(), gates, counted, Names::default());
         let prober = Prober {
+            reads: context.reads,
             seed: context.seed,
-            dry_run,
+            dry_run: context.dry_run,
             checks,
             dial: Default::default(),
             instruments,
         };
-        fleet::lead(prober, standby, context.stop).await;
+        fleet::run(prober, context.leadership.begun(), context.stop).await;
     };
     component.run(&args.component, work).await
 }

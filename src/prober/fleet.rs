@@ -21,7 +21,7 @@ use super::{
     report::{PolicyReport, Reporter},
     rights::{AllNeeds, Needs, Reviewer},
     scale::Scaler,
-    standby::{LOOP, Observed, Selection, Standby},
+    standby::{LOOP, Selection, Standby},
 };
 use crate::{
     api::ClusterHealth,
@@ -35,41 +35,31 @@ use crate::{
 /// Settings of the prober.
 #[derive(Clone)]
 pub struct Prober {
-    /// Where it reads, acts and reports.
+    /// Where it reads, whether or not it leads.
+    pub reads: Seed,
+    /// Where it acts and reports in its term.
     pub seed: Seed,
     /// Treats every policy as one with the mode `DryRun`.
     pub dry_run: bool,
     /// Runs the policies' checks.
     pub checks: Runner,
-    /// Makes connections to shoots, unless a standby has made them before.
+    /// Makes connections to shoots.
     pub dial: Dial,
     /// Metrics and health.
     pub instruments: Instruments,
 }
 
-/// Runs the prober until it is stopped. It goes on from what was observed before it led. All that it has begun ends
-/// when it is dropped.
-pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationToken) {
+/// Runs the prober until it is stopped: it observes until this term has begun, and goes on from that. All that it has
+/// begun ends when it is dropped.
+pub async fn run(prober: Prober, begun: impl Future<Output = ()>, stop: CancellationToken) {
     let (seed, instruments) = (prober.seed, prober.instruments);
+    let mut standby = Standby::begin(&prober.reads, prober.dry_run, prober.dial, &instruments);
+    standby.until(begun).await;
     let healths = &instruments.common.watches;
     let healths = healths.begin("ClusterHealths", "watch-clusterhealths");
-    let recall = async |policies: WatchState| {
-        let known = recall::known(&seed, &policies, &healths);
-        stop.run_until_cancelled(known).await
-    };
-    let (known, observed) = match standby {
-        Some(mut standby) => {
-            let policies = standby.policies().clone();
-            let known = standby.until(recall(policies)).await;
-            (known, standby.hand_over())
-        }
-        None => {
-            let observed = Observed::nothing(&seed, prober.dry_run, prober.dial, &instruments);
-            let policies = observed.selection.policies.clone();
-            let known = observed.health.beat_until(LOOP, recall(policies)).await;
-            (known, observed)
-        }
-    };
+    let policies = standby.selection.policies.clone();
+    let known = recall::known(&seed, &policies, &healths);
+    let known = standby.until(stop.run_until_cancelled(known)).await;
     let Some(Known {
         statuses: (clusters, statuses),
         marked,
@@ -110,12 +100,12 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
 
     let looks = Looks::new(instruments.prober.durations.clone(), prober.checks.clone());
     let reads = ReadContext {
-        evidence: observed.reads.evidence.clone().led(seed.clone()),
+        evidence: standby.reads.evidence.clone().led(seed.clone()),
         metrics: instruments.prober.clone(),
         looks: Some(looks),
-        origin: observed.reads.origin,
+        origin: standby.reads.origin,
     };
-    let selection = observed.selection;
+    let selection = standby.selection;
     selection.index.lock().recall(policies);
     let shared = LoopContext {
         reads: Arc::new(reads),
@@ -130,10 +120,10 @@ pub async fn lead(prober: Prober, standby: Option<Standby>, stop: CancellationTo
     };
     let fleet = Fleet {
         selection,
-        loops: Loops::new(seed, shared, (recalled, marked), observed.readers),
+        loops: Loops::new(seed, shared, (recalled, marked), standby.readers),
         reporter,
         needs,
-        health: observed.health,
+        health: standby.health,
     };
     writer.beside(fleet.run(stop)).await;
 }

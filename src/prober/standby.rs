@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     cluster::{Assignment, Settings},
-    runtime::{health::Health, metrics::States, seed::Seed, watch::WatchState},
+    runtime::{health::Health, metrics::States, seed::Seed},
     shoot::Dial,
     util::mono_time::Origin,
 };
@@ -27,28 +27,18 @@ use crate::{
 /// The name of the fleet's loop.
 pub(super) const LOOP: &str = "fleet";
 
-/// All that a replica observes which does not lead.
-pub struct Standby {
-    observed: Observed,
-    metrics: States,
-}
-
-/// What goes on in a term.
-pub(super) struct Observed {
+/// All that a replica observes before it leads, and goes on from in its term.
+pub(super) struct Standby {
     pub(super) selection: Selection,
     pub(super) reads: Arc<ReadContext>,
     pub(super) health: Health,
     pub(super) readers: BTreeMap<Arc<str>, LeaseReader>,
+    metrics: States,
 }
 
-impl Observed {
-    /// Nothing yet, of this seed.
-    pub(super) fn nothing(
-        seed: &Seed,
-        dry_run: bool,
-        dial: Dial,
-        instruments: &Instruments,
-    ) -> Self {
+impl Standby {
+    /// Begins to observe by reads of this seed, within its budget.
+    pub(super) fn begin(seed: &Seed, dry_run: bool, dial: Dial, instruments: &Instruments) -> Self {
         let common = &instruments.common;
         Self {
             selection: Selection::watch(seed.client(), dry_run, &common.watches),
@@ -61,33 +51,19 @@ impl Observed {
             }),
             health: common.health.clone(),
             readers: BTreeMap::new(),
-        }
-    }
-}
-
-impl Standby {
-    /// Begins to observe by reads of this seed, within its budget.
-    pub fn begin(seed: Seed, dry_run: bool, dial: Dial, instruments: &Instruments) -> Self {
-        Self {
-            observed: Observed::nothing(&seed, dry_run, dial, instruments),
             metrics: instruments.standby.clone(),
         }
     }
 
-    /// The watch of ProbePolicies.
-    pub(super) fn policies(&self) -> &WatchState {
-        &self.observed.selection.policies
-    }
-
     /// Observes until this is done.
-    pub async fn until<T>(&mut self, done: impl Future<Output = T>) -> T {
+    pub(super) async fn until<T>(&mut self, done: impl Future<Output = T>) -> T {
         let mut done = pin!(done);
         loop {
-            self.observed.health.beat(LOOP);
+            self.health.beat(LOOP);
             tokio::select! {
                 biased;
                 done = &mut done => return done,
-                (_, changed) = self.observed.selection.changed() => {
+                (_, changed) = self.selection.changed() => {
                     for name in &changed {
                         self.assign(name);
                     }
@@ -95,7 +71,7 @@ impl Standby {
                 () = sleep(Health::BEAT) => {}
             }
             // One that has ended had a defect: its cluster is not observed until it is assigned anew.
-            self.observed.readers.retain(|name, reader| {
+            self.readers.retain(|name, reader| {
                 let ended = reader.has_ended();
                 if ended {
                     tracing::error!(
@@ -110,15 +86,14 @@ impl Standby {
 
     /// Observes this cluster as the index says.
     fn assign(&mut self, name: &Arc<str>) {
-        let observed = &mut self.observed;
-        let index = observed.selection.index.lock();
+        let index = self.selection.index.lock();
         let assignment = index.assignment(name);
         let Some((assignment, settings)) = assignment.and_then(|it| Some((it, probed(it)?))) else {
-            observed.readers.remove(name);
+            self.readers.remove(name);
             return;
         };
         let orders = ReadSettings {
-            context: observed.reads.clone(),
+            context: self.reads.clone(),
             uid: Some(assignment.uid.clone()),
             protected: false,
             cut: None,
@@ -126,16 +101,11 @@ impl Standby {
             recalled: None,
             settings,
         };
-        if let Some(reader) = observed.readers.get(name) {
+        if let Some(reader) = self.readers.get(name) {
             return reader.follow(orders);
         }
         let reader = LeaseReader::begin(name.clone(), orders, Some(self.metrics.cluster()));
-        observed.readers.insert(name.clone(), reader);
-    }
-
-    /// Hands over what the observation has come to.
-    pub(super) fn hand_over(self) -> Observed {
-        self.observed
+        self.readers.insert(name.clone(), reader);
     }
 }
 

@@ -2,12 +2,11 @@
 
 use std::{
     collections::BTreeMap,
-    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 /// A loop that has not beaten for this long hangs.
 const STALE: Duration = Duration::from_secs(60);
@@ -32,17 +31,6 @@ impl Health {
     /// one that hangs.
     pub fn beat(&self, name: &'static str) {
         self.lock().beats.insert(name, Instant::now());
-    }
-
-    /// Waits until this is done; the loop of this name beats meanwhile.
-    pub async fn beat_until<T>(&self, name: &'static str, done: impl Future<Output = T>) -> T {
-        let mut done = pin!(done);
-        loop {
-            self.beat(name);
-            if let Ok(done) = timeout(Self::BEAT, &mut done).await {
-                return done;
-            }
-        }
     }
 
     /// The loops that hang, and for how long they have.
@@ -79,7 +67,7 @@ impl Health {
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::{advance, sleep};
+    use tokio::time::advance;
 
     use super::*;
 
@@ -87,9 +75,7 @@ mod tests {
     async fn a_loop_that_does_not_turn_is_found() {
         let health = Health::default();
         health.beat("hangs");
-        health
-            .beat_until("waits", sleep(STALE - Health::BEAT))
-            .await;
+        advance(STALE - Health::BEAT).await;
         assert_eq!(health.stale(), []);
         advance(Health::BEAT).await;
         assert_eq!(health.stale(), [("hangs", STALE)]);

@@ -1,11 +1,11 @@
 //! A seed with shoots, and the prober that protects them, on a clock of the test's.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, future::ready, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use dependency_watchdog::{
     checks::{FeatureGates, Runner},
-    prober::{fleet, instruments::Instruments, standby::Standby},
+    prober::{fleet, instruments::Instruments},
     runtime::leader::{Elector, Leadership, Times},
     shoot::Dial,
 };
@@ -81,7 +81,7 @@ impl World {
     /// Starts the prober on this seed.
     pub fn start_on(&mut self, seed: dependency_watchdog::runtime::seed::Seed) {
         self.stop = CancellationToken::new();
-        let run = fleet::lead(self.prober(seed), None, self.stop.clone());
+        let run = fleet::run(self.prober(seed), ready(()), self.stop.clone());
         self.prober = Some(tokio::spawn(run));
     }
 
@@ -100,19 +100,13 @@ impl World {
             let work = async |leadership: Leadership| {
                 let instruments = &prober.instruments;
                 let instruments = &instruments.anew(instruments.common.anew());
-                let mut standby = Standby::begin(
-                    reads.clone(),
-                    prober.dry_run,
-                    prober.dial.clone(),
-                    instruments,
-                );
-                standby.until(leadership.begun()).await;
                 let prober = fleet::Prober {
-                    seed: prober.seed.clone().led_by(leadership),
+                    reads: reads.clone(),
+                    seed: prober.seed.clone().led_by(leadership.clone()),
                     instruments: instruments.clone(),
                     ..prober.clone()
                 };
-                fleet::lead(prober, Some(standby), stop.clone()).await;
+                fleet::run(prober, leadership.begun(), stop.clone()).await;
             };
             while elector.stand(&stop, &work).await.is_err() {}
         }));
@@ -129,6 +123,7 @@ impl World {
         });
         fleet::Prober {
             dry_run: self.dry_run,
+            reads: seed.clone(),
             seed,
             checks: runner,
             dial: Dial::default(),

@@ -11,7 +11,6 @@ use dependency_watchdog::{
     prober::{
         self,
         fleet::{self, Prober},
-        standby::Standby,
     },
     runtime::{
         leader::{Elector, Leadership, Times},
@@ -236,25 +235,18 @@ async fn prober(way: Way, dry_run: bool, election: Election, stop: CancellationT
     let seed = Seed::new(wire.client(Access::All), REPORTING, requests);
     let work = async |leadership: Leadership| {
         let instruments = instruments.anew(instruments.common.anew());
-        let standby = match election {
-            Election::None => None,
-            Election::Stands => {
-                let reads = seed.through(wire.client(Access::Reads));
-                let mut standby = Standby::begin(reads, dry_run, way.dial(), &instruments);
-                standby.until(leadership.begun()).await;
-                Some(standby)
-            }
-        };
-        let seed = seed.clone().led_by(leadership);
+        let reads = seed.through(wire.client(Access::Reads));
+        let seed = seed.clone().led_by(leadership.clone());
         let (gates, counted) = (FeatureGates::default(), instruments.checks.clone());
         let prober = Prober {
             checks: Runner::new(seed.clone(), gates, counted, Names::default()),
+            reads,
             seed,
             dry_run,
             dial: way.dial(),
             instruments: instruments.clone(),
         };
-        fleet::lead(prober, standby, stop.clone()).await;
+        fleet::run(prober, leadership.begun(), stop.clone()).await;
     };
     let told = (&way.told, seed.client());
     lead(told, election, prober::LEASE, &stop, work).await;
