@@ -301,7 +301,9 @@ impl Decider {
             self.release_at.map(|at| at <= now),
         )
             .hash(state);
-        self.told.restored.is_some().hash(state);
+        let is_of_protected =
+            matches!(&self.told.finding, Finding::Judged(_, seen) if seen.protected);
+        (self.told.restored.is_some(), is_of_protected).hash(state);
     }
 }
 

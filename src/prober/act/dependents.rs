@@ -132,10 +132,11 @@ impl Dependents {
             if let Aim::Down | Aim::Release = order.aim {
                 self.reset_delays();
             }
+            let owes = self.owes();
             for part in self.parts.values_mut() {
                 // Before a scale-down the outage has to last for all of the delay.
                 part.begun.take_if(|(of, _)| *of == Aim::Down);
-                part.turn_to(order.aim);
+                part.turn_to(order.aim, owes);
             }
         }
         if before.awaits_nodes && !order.awaits_nodes {

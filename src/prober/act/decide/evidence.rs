@@ -15,7 +15,6 @@ use crate::{
         finding::Finding,
         proof::Proof,
         verdict::{Doubt, Verdict},
-        watch::Conclusion,
     },
     util::now::Now,
 };
@@ -60,6 +59,18 @@ impl Evidence {
 }
 
 impl Decider {
+    /// Takes back a healthy verdict on a cluster that has been protected since its leases were read: less is required
+    /// of an unprotected one.
+    pub(super) fn review(&mut self) {
+        let Finding::Judged(verdict @ Verdict::Healthy, seen) = &mut self.told.finding else {
+            return;
+        };
+        if self.dependents.protection() != Protection::None && !seen.protected {
+            *verdict = Verdict::Undetermined(Doubt::Recovering);
+            (self.evidence.verdict, self.evidence.until) = (Some(*verdict), None);
+        }
+    }
+
     /// The leases were read, or could not be; `gate` is why the first Gate that does not pass does not.
     pub(super) fn read(&mut self, leases: Leases<'_>, gate: Option<String>, now: Now) {
         let Some(settings) = self.treatment.settings().cloned() else {
@@ -80,7 +91,7 @@ impl Decider {
         self.evidence.period = conclusion.assessment.period;
         self.told.note_onset(conclusion, is_protected, now);
         self.note_max_protection(conclusion, &settings, now);
-        let verdict = standing_verdict(conclusion, is_protected);
+        let verdict = conclusion.verdict;
         let seen = Box::new(conclusion.assessment.clone());
         self.told.finding = Finding::Judged(verdict, seen);
         let evidence = &mut self.evidence;
@@ -105,17 +116,6 @@ impl Decider {
         if verdict != Verdict::Healthy && !(verdict == Verdict::Outage && conclusion.decides) {
             self.confirm_ahead(conclusion, &settings, now.mono);
         }
-    }
-}
-
-/// The verdict that still holds. A healthy one does not if the protection began while the leases were read,
-/// since less is required of an unprotected cluster.
-fn standing_verdict(conclusion: &Conclusion, is_protected: bool) -> Verdict {
-    match conclusion.verdict {
-        Verdict::Healthy if is_protected && !conclusion.assessment.protected => {
-            Verdict::Undetermined(Doubt::Recovering)
-        }
-        verdict => verdict,
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
     util::{now::Now, since::Since},
 };
 
-/// What is reported; `restored` also decides.
+/// What is reported; `restored` and `finding` also decide.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Told {
     pub(super) finding: Finding,

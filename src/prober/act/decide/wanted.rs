@@ -46,6 +46,7 @@ impl Decider {
         if self.evidence.until.is_some_and(|until| until < now.mono) {
             self.evidence.lapse();
         }
+        self.review();
         // A turn is kept for as long as the leases and the Gates allow the restore.
         let is_free = self.evidence.gate.is_none() && self.is_probed();
         let restores = is_free && self.course() == Ok(Aim::Up);

@@ -133,12 +133,15 @@ impl Part {
         self.pause = pauses::FIRST_LOOK;
     }
 
-    /// Takes up another aim. What is owed nothing, as far as it was seen, needs no look to be up.
-    pub(super) fn turn_to(&mut self, aim: Aim) {
+    /// Takes up another aim. Where nothing is owed, what was seen needs no look to be up. Otherwise one may have been
+    /// taken since, by another operator.
+    pub(super) fn turn_to(&mut self, aim: Aim, owes: bool) {
         let is_seen = matches!(self.sure, Sure::Yes | Sure::From(_)) && !self.is_writing();
         match aim {
             Aim::Leave => {}
-            Aim::Up if is_seen && !self.is_marked() && self.problem.is_none() => self.passed = true,
+            Aim::Up if !owes && is_seen && !self.is_marked() && self.problem.is_none() => {
+                self.passed = true
+            }
             Aim::Up | Aim::Down | Aim::Release => self.begin(),
         }
     }

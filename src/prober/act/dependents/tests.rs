@@ -243,3 +243,22 @@ fn a_read_that_does_not_count_yet_is_repeated_once_one_does() {
     let _ = stage.read(at_rest());
     assert!(stage.dependents.is_looked_at());
 }
+
+/// One that was seen up before may have been taken by another operator since, and comes first.
+#[test]
+fn a_restore_looks_at_all_before_it_passes_a_level() {
+    let (first, second) = (dependent("a", 0, 0), dependent("b", 1, 1));
+    let [a, b] = [&first, &second].map(|it| it.reference.clone());
+    let mut stage = Stage::new();
+    stage.dependents.adopt(&[first, second]);
+    let _ = stage.order(Aim::Leave, 0);
+    let _ = stage.read(Some(found(4, false, Record::Absent)));
+    let taken = || Answer::Read(Ok(Some(found(0, true, Record::Replicas(3)))));
+    stage.dependents.answer(&b, taken(), stage.now);
+    let _ = stage.order(Aim::Up, 1);
+    stage.dependents.answer(&b, taken(), stage.now);
+    assert_eq!(stage.order(Aim::Up, 0), []);
+    stage.dependents.answer(&a, taken(), stage.now);
+    let queued = stage.dependents.requests(stage.now);
+    assert_eq!(queued, [(a, Request::Queue)]);
+}
