@@ -29,7 +29,7 @@ pub use cluster_health::{
 };
 pub use crd::{crd_file_name, crd_yaml, crds};
 pub use dependent::{DependentRef, DependentResourceInfo, ScaleInfo, needed_by_probe};
-pub use duration::{Duration, DurationError};
+pub use duration::Duration;
 pub use forms::problems;
 pub(crate) use forms::{is_dns_label, is_dns_subdomain};
 pub use health_check::{CheckRole, HealthCheck};

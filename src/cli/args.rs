@@ -10,7 +10,7 @@ use crate::{
     runtime::{
         leader::Times,
         metrics::RequestMetrics,
-        seed::{self, LEAST_QPS, MOST_QPS, Rate, Seed},
+        seed::{self, LEAST_QPS, MOST_QPS, Rate, Seed, with_causes},
         telemetry::LogFormat,
         wire::{Access, Wire},
     },
@@ -177,9 +177,11 @@ pub(super) struct LogArgs {
 impl ClientArgs {
     /// Connects to the seed.
     pub(super) async fn connect(&self, metrics: &RequestMetrics) -> Result<Wire, String> {
-        let config = seed::config(self.kubeconfig.as_deref()).await;
-        let wire = config.and_then(|config| Wire::new(config, metrics));
-        wire.map_err(|error| error.to_string())
+        let config = seed::config(self.kubeconfig.as_deref()).await?;
+        Wire::new(config, metrics).map_err(|error| {
+            let why = with_causes(&error);
+            format!("no client can be made of the configuration: {why}")
+        })
     }
 
     /// Connects a command to the seed.
@@ -246,10 +248,7 @@ pub(super) fn namespace(text: &str) -> Result<String, String> {
 
 pub(super) fn up_to_a_day(text: &str) -> Result<Duration, String> {
     const DAY: Duration = Duration::from_secs(24 * 3600);
-    let duration: api::Duration = text
-        .parse()
-        .map_err(|error: api::DurationError| error.to_string())?;
-    match duration.get() {
+    match text.parse::<api::Duration>()?.get() {
         allowed if (Duration::from_secs(1)..=DAY).contains(&allowed) => Ok(allowed),
         _ => Err("must be at least 1s and at most 24h".to_owned()),
     }

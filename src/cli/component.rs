@@ -79,7 +79,7 @@ impl Component {
         args: &ComponentArgs,
         work: impl AsyncFn(Context),
     ) -> Result<u8, String> {
-        telemetry::init(&args.log.log, args.log.log_format).map_err(text)?;
+        telemetry::init(&args.log.log, args.log.log_format)?;
         let (name, version) = (self.name, env!("CARGO_PKG_VERSION"));
         tracing::info!(version, "the {name} starts");
         args.former.check(self.policy)?;
@@ -87,10 +87,10 @@ impl Component {
             tracing::info!("--dry-run: every policy is taken for one with the mode DryRun");
         }
         let times = args.leader.times()?;
-        let stop = shutdown::on_signal().map_err(text)?;
+        let stop = shutdown::on_signal().map_err(|error| error.to_string())?;
         let (metrics, health) = (&args.admin.metrics_bind_addr, &args.admin.health_bind_addr);
         let shown = (self.registry, self.instruments.shown());
-        let admin = Admin::bind(metrics, health, shown).await.map_err(text)?;
+        let admin = Admin::bind(metrics, health, shown).await?;
         // The endpoints report the shutdown, so they stop last.
         let _serving = AbortOnDropHandle::new(tokio::spawn(admin.run()));
         let requests = &self.instruments.requests;
@@ -146,8 +146,4 @@ impl Component {
             }
         }
     }
-}
-
-fn text(error: impl ToString) -> String {
-    error.to_string()
 }

@@ -30,18 +30,6 @@ const MAX_HEAD_BYTES: usize = 16 * 1024;
 /// After a connection could not be accepted, for instance since there is no file descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// An address cannot be listened on.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "{flag} {address} cannot be listened on: {source}; choose another HOST:PORT, or :PORT for all addresses, or 0 \
-     for none"
-)]
-pub struct BindError {
-    flag: &'static str,
-    address: String,
-    source: io::Error,
-}
-
 /// The server of the endpoints.
 pub struct Admin {
     listeners: Vec<(TcpListener, Served)>,
@@ -65,7 +53,7 @@ impl Admin {
     /// # Errors
     ///
     /// If one of them cannot be listened on.
-    pub async fn bind(metrics: &str, health: &str, shown: Shown) -> Result<Self, BindError> {
+    pub async fn bind(metrics: &str, health: &str, shown: Shown) -> Result<Self, String> {
         let both = metrics == health;
         let mut wanted = vec![("--metrics-bind-addr", metrics, true, both)];
         if !both {
@@ -76,10 +64,11 @@ impl Admin {
             if address == "0" {
                 continue;
             }
-            let listener = listen(address).await.map_err(|source| BindError {
-                flag,
-                address: address.to_owned(),
-                source,
+            let listener = listen(address).await.map_err(|error| {
+                format!(
+                    "{flag} {address} cannot be listened on: {error}; choose another HOST:PORT, or :PORT for all \
+                     addresses, or 0 for none"
+                )
             })?;
             if let Ok(address) = listener.local_addr() {
                 tracing::info!(%address, metrics, health, "serving");

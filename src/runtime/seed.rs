@@ -41,74 +41,51 @@ const SILENCE: Duration = Duration::from_secs(300);
 /// characters.
 const MAX_REFUSAL: usize = 1_000;
 
-/// Why there is no client.
-#[derive(Debug, thiserror::Error)]
-pub enum ClientError {
-    /// The kubeconfig cannot be used. What is wrong in it is not quoted: it may be a token.
-    #[error("the kubeconfig {path} cannot be {why}")]
-    Kubeconfig {
-        /// Its path, or what is known of it.
-        path: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// There is neither a kubeconfig nor a ServiceAccount.
-    #[error(
-        "no kubeconfig and no ServiceAccount was found; give --kubeconfig, set KUBECONFIG, or run in a pod: {0}"
-    )]
-    Infer(String),
-    /// No client can be made of the configuration.
-    #[error("no client can be made of the configuration: {}", with_causes(.0))]
-    Build(#[from] kube::Error),
-}
-
-impl ClientError {
-    fn unusable(path: String, error: &KubeconfigError) -> Self {
-        let KubeconfigError::Parse(error) = error else {
-            let why = format!("used: {}", clean(&error.to_string(), MAX_REFUSAL));
-            return Self::Kubeconfig { path, why };
-        };
-        let place = error
-            .location()
-            .map_or((0, 0), |at| (at.line(), at.column()));
-        let why = format!(
-            "read at line {}, column {}: it must be YAML or JSON of kind Config (v1)",
-            place.0, place.1
-        );
-        Self::Kubeconfig { path, why }
-    }
-}
-
 /// Finds the seed: by the kubeconfig, if one is given, else as kubectl would, else as a pod.
 ///
 /// # Errors
 ///
 /// If none of these leads to a usable configuration.
-pub async fn config(kubeconfig: Option<&Path>) -> Result<Config, ClientError> {
-    let found = match kubeconfig {
+pub async fn config(kubeconfig: Option<&Path>) -> Result<Config, String> {
+    let mut config = match kubeconfig {
         Some(path) => {
             let options = KubeConfigOptions::default();
             let read = async {
                 Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &options).await
             };
-            let unusable = |error| ClientError::unusable(path.display().to_string(), &error);
-            read.await.map_err(unusable)
+            let unusable = |error| unusable(&path.display().to_string(), &error);
+            read.await.map_err(unusable)?
         }
         None => Config::infer().await.map_err(|error| {
             match error.source().and_then(|it| it.downcast_ref()) {
-                Some(parse @ KubeconfigError::Parse(_)) => {
-                    ClientError::unusable("that kubectl would use".to_owned(), parse)
-                }
-                _ => ClientError::Infer(clean(&error.to_string(), MAX_REFUSAL)),
+                Some(parse @ KubeconfigError::Parse(_)) => unusable("that kubectl would use", parse),
+                _ => format!(
+                    "no kubeconfig and no ServiceAccount was found; give --kubeconfig, set KUBECONFIG, or run in \
+                     a pod: {}",
+                    clean(&error.to_string(), MAX_REFUSAL)
+                ),
             }
-        }),
+        })?,
     };
-    let mut config = found?;
     // Whoever asks knows better when to ask again.
     config.default_retry = false;
     config.read_timeout = Some(SILENCE);
     config.reset_reader_on_write = true;
     Ok(config)
+}
+
+/// Says why a kubeconfig cannot be used. What is wrong in it is not quoted: it may be a token.
+fn unusable(path: &str, error: &KubeconfigError) -> String {
+    let KubeconfigError::Parse(error) = error else {
+        let why = clean(&error.to_string(), MAX_REFUSAL);
+        return format!("the kubeconfig {path} cannot be used: {why}");
+    };
+    let place = error.location();
+    let (line, column) = place.map_or((0, 0), |at| (at.line(), at.column()));
+    format!(
+        "the kubeconfig {path} cannot be read at line {line}, column {column}: it must be YAML or JSON of kind \
+         Config (v1)"
+    )
 }
 
 /// A client of the seed, and how many requests may go through it, as long as this process leads.

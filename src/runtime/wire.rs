@@ -41,7 +41,7 @@ use tower::{
     BoxError, Service, ServiceBuilder, ServiceExt as _, service_fn, util::BoxCloneSyncService,
 };
 
-use super::{metrics::RequestMetrics, seed::ClientError};
+use super::{metrics::RequestMetrics, seed::with_causes};
 
 /// The largest answer of the seed, in bytes: all Machines of one cluster, of which 5,000 have some
 /// 20 MB, and a page of the largest objects that there can be. The client needs several times that
@@ -79,42 +79,6 @@ pub enum Access {
     Reads,
 }
 
-/// The request is not a read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} was not sent: this replica does not lead, and reads only")]
-pub struct NotARead(String);
-
-/// Nothing came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the seed did not begin to answer within {BEGINS:?}")]
-pub struct Silent;
-
-/// An answer beyond all reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the seed's answer is larger than {MAX_ANSWER_BYTES} bytes, and was not read further; check what answers \
-     there, and delete objects that were made to no purpose"
-)]
-pub struct TooLarge;
-
-/// An answer that broke off, with its causes in words. It has no source: a watcher takes one that is an end of file
-/// for the end of a watch, and asks again without a pause.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct BrokenOff(String);
-
-impl BrokenOff {
-    fn by(error: &(dyn Error + Send + Sync + 'static)) -> Self {
-        let (mut words, mut cause) = (error.to_string(), error.source());
-        while let Some(error) = cause {
-            words = format!("{words}: {error}");
-            cause = error.source();
-        }
-        // A watcher knows such an end by hyper's words, too.
-        Self(words.replace("unexpected EOF", "unexpected end of file"))
-    }
-}
-
 type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 /// Sends requests over connections that are kept.
 type Pool = BoxCloneSyncService<Request<Body>, Answer, BoxError>;
@@ -145,10 +109,10 @@ impl Wire {
     /// # Errors
     ///
     /// If no client can be made of the configuration.
-    pub fn new(mut config: Config, metrics: &RequestMetrics) -> Result<Self, ClientError> {
+    pub fn new(mut config: Config, metrics: &RequestMetrics) -> kube::Result<Self> {
         if let Some(proxy) = &config.proxy_url {
             let proxy_url = Box::new(proxy.clone());
-            return Err(kube::Error::ProxyProtocolUnsupported { proxy_url }.into());
+            return Err(kube::Error::ProxyProtocolUnsupported { proxy_url });
         }
         let auth = config.auth_layer()?;
         if auth.is_some() {
@@ -218,13 +182,16 @@ impl Wire {
         // A command in a pod is a GET that takes its connection over.
         let is_read = *request.method() == Method::GET && !takes_over(&request);
         if access == Access::Reads && !is_read {
-            let refused = format!("{} {}", request.method(), request.uri().path());
-            return Err(NotARead(refused).into());
+            let (method, path) = (request.method(), request.uri().path());
+            let why = "was not sent: this replica does not lead, and reads only";
+            return Err(format!("{method} {path} {why}").into());
         }
         let verb = verb(&request);
         let pending = self.metrics.begin(verb);
-        let answer = timeout(BEGINS, self.race(request)).await;
-        let answer = answer.map_err(|_| Silent)??;
+        let silent = |_| format!("the seed did not begin to answer within {BEGINS:?}");
+        let answer = timeout(BEGINS, self.race(request))
+            .await
+            .map_err(silent)??;
         pending.answered(answer.status());
         let is_watch = verb == "watch" && answer.status().is_success();
         // A watch has no end, and objects that etcd takes.
@@ -235,11 +202,7 @@ impl Wire {
         };
         let soonest = Instant::now() + SHORTEST_WATCH;
         Ok(answer.map(|body| {
-            let body = Limited::new(body, most);
-            let body = body.map_err(|error| match error.is::<LengthLimitError>() {
-                true => BoxError::from(TooLarge),
-                false => BrokenOff::by(&*error).into(),
-            });
+            let body = Limited::new(body, most).map_err(|error| broken_off(&*error));
             if !is_watch {
                 return body.boxed_unsync();
             }
@@ -340,6 +303,21 @@ fn name(request: &Request<Body>) -> &'static str {
 pub(crate) fn verb(request: &Request<Body>) -> &'static str {
     let name = name(request);
     name.split_once('_').map_or(name, |(verb, _)| verb)
+}
+
+/// Describes why an answer broke off. The error has no source: a watcher takes one that is an end of file for the end
+/// of a watch, and asks again without a pause.
+fn broken_off(error: &(dyn Error + 'static)) -> BoxError {
+    if error.is::<LengthLimitError>() {
+        let too_large = format!(
+            "the seed's answer is larger than {MAX_ANSWER_BYTES} bytes, and was not read further; check what \
+             answers there, and delete objects that were made to no purpose"
+        );
+        return too_large.into();
+    }
+    // A watcher knows such an end by hyper's words, too.
+    let words = with_causes(error).replace("unexpected EOF", "unexpected end of file");
+    words.into()
 }
 
 fn takes_over(request: &Request<Body>) -> bool {

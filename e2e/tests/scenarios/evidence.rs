@@ -2,7 +2,7 @@
 //! judged, and what the operator makes of what it saw.
 
 use anyhow::{Context as _, Result, ensure};
-use dependency_watchdog::api::{ClusterHealthStatus, ProbePolicy};
+use dependency_watchdog::api::{self, ClusterHealthStatus, ProbePolicy};
 use dependency_watchdog_e2e::{
     DEPENDENTS, Env, Request, Shoot, ShootBuilder,
     wait::{self, seen},
@@ -59,7 +59,7 @@ pub(super) async fn report(shoot: &Shoot) -> Result<ClusterHealthStatus> {
 
     // Another one at every call, and never shorter than it was.
     let timeout = format!("10s{}ms", asked.as_millisecond().rem_euclid(100_000));
-    let changed = timeout.parse::<dependency_watchdog::api::Duration>()?;
+    let changed: api::Duration = timeout.parse().map_err(anyhow::Error::msg)?;
     let path = "/spec/dependentResourceInfos/0/scaleUp/timeout";
     let change = json!([{"op": "replace", "path": path, "value": timeout}]);
     let policies: Api<ProbePolicy> = Api::all(shoot.control_plane.seed().client()?);

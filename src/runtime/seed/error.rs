@@ -1,6 +1,6 @@
 //! Why a request to the seed came to nothing.
 
-use std::error::Error as _;
+use std::error::Error;
 
 use kube::client::AuthError;
 
@@ -26,7 +26,7 @@ pub enum CallError {
 
 /// What the client says of a request that failed, and what it leaves to the causes: why there was no
 /// connection.
-pub(crate) fn with_causes(error: &kube::Error) -> String {
+pub(crate) fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

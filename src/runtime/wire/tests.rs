@@ -20,10 +20,7 @@ use rstest::rstest;
 use tokio::{net::TcpListener, time::sleep};
 
 use super::*;
-use crate::{
-    runtime::{metrics::Registry, seed::with_causes},
-    util::now::wall,
-};
+use crate::{runtime::metrics::Registry, util::now::wall};
 
 /// A seed whose connections are numbered, the first of which are dead.
 #[derive(Clone, Default)]

@@ -63,7 +63,7 @@ async fn each_address_serves_its_own() {
         "0",
         (Default::default(), Instruments::new().0.common.shown()),
     );
-    let error = nowhere.await.err().unwrap().to_string();
+    let error = nowhere.await.err().unwrap();
     assert!(
         error.starts_with("--metrics-bind-addr 9643 cannot"),
         "{error}"

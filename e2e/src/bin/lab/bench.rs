@@ -91,7 +91,7 @@ impl fmt::Display for Size {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, api::DurationError> {
+fn duration(text: &str) -> Result<Duration, String> {
     text.parse().map(|duration: api::Duration| duration.get())
 }
 
