@@ -18,6 +18,9 @@ pub use self::{
 
 use prometheus_client::{encoding::text, metrics::info::Info};
 
+/// Name and value of a label.
+pub(crate) type Label = (&'static str, &'static str);
+
 /// Adds what is measured of every process, and returns the part for what is the operator's own.
 pub fn own(registry: &mut Registry) -> &mut Registry {
     registry.register_collector(Box::new(process::Process::default()));

@@ -11,10 +11,7 @@ use kube::{
     core::Status,
     runtime::watcher::{self, Event},
 };
-use prometheus_client::{
-    encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family},
-};
+use prometheus_client::metrics::{counter::Counter, family::Family};
 use tokio::{
     sync::watch,
     time::{Instant, sleep, timeout},
@@ -22,7 +19,7 @@ use tokio::{
 
 use super::{
     health::Health,
-    metrics::Registry,
+    metrics::{Label, Registry},
     seed::{refusal, with_causes},
     wire::{BEGINS, MAX_ANSWER_BYTES},
 };
@@ -57,15 +54,10 @@ pub(crate) fn large_watch_config() -> watcher::Config {
 /// All watches of the process. Clones are the same.
 #[derive(Clone)]
 pub struct Watches {
-    restarts: Family<Kind, Counter>,
+    restarts: Family<[Label; 1], Counter>,
     health: Health,
     /// Those without which the process is not ready.
     begun: Arc<Mutex<Vec<WatchState>>>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Kind {
-    kind: &'static str,
 }
 
 impl Watches {
@@ -110,7 +102,7 @@ impl Watches {
         WatchState {
             what: what.into(),
             state: watch::Sender::default(),
-            restarts: self.restarts.get_or_create_owned(&Kind { kind }),
+            restarts: self.restarts.get_or_create_owned(&[("kind", kind)]),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use prometheus_client::metrics::{family::Family, gauge::Gauge};
 
-use super::Registry;
+use super::{Label, Registry};
 
 /// Counts in a gauge until it is dropped.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl Drop for InFlight {
 
 /// Counts clusters by state. Clones are the same.
 #[derive(Clone, Debug)]
-pub(crate) struct States(Family<[(&'static str, &'static str); 1], Gauge>);
+pub(crate) struct States(Family<[Label; 1], Gauge>);
 
 impl States {
     /// With a series for each of these states from the start.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use prometheus_client::metrics::{counter::Counter, family::Family, histogram::Histogram};
 
-use super::Registry;
+use super::{Label, Registry};
 
 const SECONDS: [f64; 13] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
@@ -17,8 +17,6 @@ const LATE: Duration = Duration::from_secs(1);
 pub const LEASES: &str = "leases";
 /// The types of all others.
 const WITH_TIMEOUT: [&str; 5] = ["readyz", "apiService", "exec", "httpGet", "tcpSocket"];
-
-type Label = (&'static str, &'static str);
 
 /// How long probes take. Clones count for the same.
 #[derive(Clone, Debug)]

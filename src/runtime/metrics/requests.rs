@@ -1,13 +1,12 @@
 //! Requests to the seed: how many, how they end, how long they take and how long they wait.
 
+use std::borrow::Cow;
+
 use http::StatusCode;
-use prometheus_client::{
-    encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family, histogram::Histogram},
-};
+use prometheus_client::metrics::{counter::Counter, family::Family, histogram::Histogram};
 use tokio::time::Instant;
 
-use super::Registry;
+use super::{Label, Registry};
 
 const SECONDS: [f64; 11] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
@@ -20,20 +19,9 @@ const WAIT_SECONDS: [f64; 12] = [
 /// Requests to the seed's API server, by what they ask for and how they end.
 #[derive(Clone, Debug)]
 pub struct RequestMetrics {
-    requests: Family<Ended, Counter>,
-    duration: Family<Verb, Histogram, fn() -> Histogram>,
-    waited: Family<Budget, Histogram, fn() -> Histogram>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Ended {
-    verb: &'static str,
-    code: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Verb {
-    verb: &'static str,
+    requests: Family<[(&'static str, Cow<'static, str>); 2], Counter>,
+    duration: Family<[Label; 1], Histogram, fn() -> Histogram>,
+    waited: Family<[Label; 1], Histogram, fn() -> Histogram>,
 }
 
 impl Default for RequestMetrics {
@@ -49,11 +37,10 @@ impl Default for RequestMetrics {
 impl RequestMetrics {
     /// Shows them.
     pub fn register(&self, registry: &mut Registry) {
-        let (verb, code) = ("get", "200".to_owned());
-        drop(self.requests.get_or_create(&Ended { verb, code }));
-        drop(self.duration.get_or_create(&Verb { verb }));
-        let budget = "reporting";
-        drop(self.waited.get_or_create(&Budget { budget }));
+        let ended = [("verb", "get".into()), ("code", "200".into())];
+        drop(self.requests.get_or_create(&ended));
+        drop(self.duration.get_or_create(&[("verb", "get")]));
+        drop(self.waits("reporting"));
         registry.register(
             "api_requests",
             "Requests to the seed's API server, watches included, by verb and HTTP status; the code \
@@ -74,7 +61,7 @@ impl RequestMetrics {
 
     /// Times for which requests have waited within this budget.
     pub(crate) fn waits(&self, budget: &'static str) -> Histogram {
-        self.waited.get_or_create_owned(&Budget { budget })
+        self.waited.get_or_create_owned(&[("budget", budget)])
     }
 
     pub(crate) fn begin(&self, verb: &'static str) -> Pending {
@@ -82,14 +69,9 @@ impl RequestMetrics {
             metrics: self.clone(),
             verb,
             began: Instant::now(),
-            code: "error".to_owned(),
+            code: "error".into(),
         }
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Budget {
-    budget: &'static str,
 }
 
 /// A request whose answer is awaited. It is counted when it is dropped: whoever gives a request up
@@ -100,12 +82,12 @@ pub(crate) struct Pending {
     verb: &'static str,
     began: Instant,
     /// The status; `error` if no answer came, or nobody waited for it any more.
-    code: String,
+    code: Cow<'static, str>,
 }
 
 impl Pending {
     pub(crate) fn answered(mut self, status: StatusCode) {
-        self.code = status.as_str().to_owned();
+        self.code = status.as_str().to_owned().into();
     }
 }
 
@@ -113,8 +95,9 @@ impl Drop for Pending {
     fn drop(&mut self) {
         let (verb, code) = (self.verb, std::mem::take(&mut self.code));
         let metrics = &self.metrics;
-        metrics.requests.get_or_create(&Ended { verb, code }).inc();
-        let duration = metrics.duration.get_or_create(&Verb { verb });
+        let ended = [("verb", verb.into()), ("code", code)];
+        metrics.requests.get_or_create(&ended).inc();
+        let duration = metrics.duration.get_or_create(&[("verb", verb)]);
         duration.observe(self.began.elapsed().as_secs_f64());
     }
 }
