@@ -40,11 +40,9 @@ type Resolver = dyn Fn(Arc<str>) -> BoxFuture<'static, io::Result<Vec<SocketAddr
 
 /// Looks names up. Each who asks for names of another sort has one of its own, so that none waits for
 /// the names of another.
-pub struct Names(Arc<Inner>);
-
-struct Inner {
-    resolver: Box<Resolver>,
-    turns: Semaphore,
+pub struct Names {
+    resolver: Arc<Resolver>,
+    turns: Arc<Semaphore>,
     known: Mutex<HashMap<Arc<str>, Name>>,
 }
 
@@ -69,11 +67,11 @@ impl Names {
     where
         F: Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'static,
     {
-        Self(Arc::new(Inner {
-            resolver: Box::new(move |host| resolver(host).boxed()),
-            turns: Semaphore::new(LOOKUPS),
+        Self {
+            resolver: Arc::new(move |host| resolver(host).boxed()),
+            turns: Arc::new(Semaphore::new(LOOKUPS)),
             known: Mutex::default(),
-        }))
+        }
     }
 
     /// The addresses of a host, at port 0. Whoever asks while it is being looked up, or waits for that, gets
@@ -100,7 +98,7 @@ impl Names {
 
     /// The lookup of this host that is under way, or a new one.
     fn ask(&self, host: &str) -> Name {
-        let mut known = self.0.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let last = match known.get(host) {
             None => None,
             Some(name) => match name.lookup.clone().now_or_never() {
@@ -125,11 +123,11 @@ impl Names {
     }
 
     fn begin(&self, host: Arc<str>) -> Lookup {
-        let names = self.0.clone();
+        let (resolver, turns) = (self.resolver.clone(), self.turns.clone());
         let answer = tokio::spawn(async move {
             // It is never closed.
-            let _turn = names.turns.acquire().await;
-            let mut found = (names.resolver)(host).await?;
+            let _turn = turns.acquire().await;
+            let mut found = resolver(host).await?;
             found.truncate(ADDRESSES);
             Ok(found.into())
         });

@@ -111,7 +111,7 @@ async fn few_names_are_remembered() {
         names.look_up(&number.to_string()).await.unwrap();
         sleep(Duration::from_millis(1)).await;
     }
-    let known = names.0.known.lock().unwrap();
+    let known = names.known.lock().unwrap();
     assert_eq!(known.len(), REMEMBERED);
     assert!(!known.contains_key("0"));
 }
