@@ -9,10 +9,7 @@ use std::{
 
 use self::budget::Budget;
 pub(crate) use self::error::{is_for_lack_of_rights, refusal, told, with_causes};
-pub use self::{
-    budget::{Rate, Rates},
-    error::CallError,
-};
+pub use self::{budget::Rate, error::CallError};
 use super::leader::Leadership;
 use kube::{
     Api, Client, Config, Resource,
@@ -93,26 +90,26 @@ fn unusable(path: &str, error: &KubeconfigError) -> String {
 #[derive(Clone)]
 pub struct Seed {
     client: Client,
-    budgets: Option<Arc<Budgets>>,
-    acts: bool,
+    /// The budget that requests are taken from; `None` without a limit.
+    budget: Option<Arc<Budget>>,
+    /// The budget of what is done.
+    acting: Option<Arc<Budget>>,
     leadership: Leadership,
 }
 
-struct Budgets {
-    acting: Budget,
-    reporting: Budget,
-}
-
 impl Seed {
-    /// Requests go through this client at these rates; `metrics` show how long they wait.
-    pub fn new(client: Client, rates: impl Into<Rates>, metrics: &RequestMetrics) -> Self {
-        let Rates { acting, reporting } = rates.into();
-        let budgets = Budgets {
-            acting: Budget::new(acting, metrics.waits("acting")),
-            reporting: Budget::new(reporting, metrics.waits("reporting")),
-        };
+    /// Requests go through this client, and at this rate unless they [act](Self::acting); `metrics` show how long
+    /// they wait.
+    pub fn new(client: Client, reporting: Rate, metrics: &RequestMetrics) -> Self {
+        Self::within(client, Rate::ACTING, reporting, metrics)
+    }
+
+    /// The same at these rates.
+    pub fn within(client: Client, acting: Rate, reporting: Rate, metrics: &RequestMetrics) -> Self {
+        let budget = |rate, name| Some(Arc::new(Budget::new(rate, metrics.waits(name))));
         Self {
-            budgets: Some(Arc::new(budgets)),
+            budget: budget(reporting, "reporting"),
+            acting: budget(acting, "acting"),
             ..Self::unlimited(client)
         }
     }
@@ -121,8 +118,8 @@ impl Seed {
     pub fn unlimited(client: Client) -> Self {
         Self {
             client,
-            budgets: None,
-            acts: false,
+            budget: None,
+            acting: None,
             leadership: Leadership::unopposed(),
         }
     }
@@ -147,7 +144,7 @@ impl Seed {
     #[must_use]
     pub fn acting(&self) -> Self {
         Self {
-            acts: true,
+            budget: self.acting.clone(),
             ..self.clone()
         }
     }
@@ -178,10 +175,8 @@ impl Seed {
 
     /// Waits until it is a request's turn, in the order in which they ask.
     pub async fn turn(&self) {
-        match &self.budgets {
-            Some(budgets) if self.acts => budgets.acting.turn().await,
-            Some(budgets) => budgets.reporting.turn().await,
-            None => {}
+        if let Some(budget) = &self.budget {
+            budget.turn().await;
         }
     }
 

@@ -19,29 +19,13 @@ pub struct Rate {
     pub burst: NonZeroU32,
 }
 
-/// The two budgets of a [`Seed`](super::Seed).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rates {
-    /// Of requests to dependents, deletions of pods, and what these wait for.
-    pub acting: Rate,
-    /// Of all others.
-    pub reporting: Rate,
-}
-
-impl Rates {
-    /// Enough for a thousand outages at once: each takes some five requests.
-    const ACTING: Rate = Rate {
+impl Rate {
+    /// Rate of requests to dependents, deletions of pods, and what these wait for. It is enough for a thousand
+    /// outages at the same time: each takes some five requests.
+    pub(super) const ACTING: Self = Self {
         qps: 500.0,
         burst: NonZeroU32::new(1_000).unwrap(),
     };
-}
-
-/// Requests are reported at this rate.
-impl From<Rate> for Rates {
-    fn from(reporting: Rate) -> Self {
-        let acting = Self::ACTING;
-        Self { acting, reporting }
-    }
 }
 
 /// Each turn takes a period, and a burst of them may be ahead. Whoever drops what it waits with is out of

@@ -34,11 +34,7 @@ async fn ask(seed: &Seed) -> Result<serde_json::Value, CallError> {
 /// A seed that answers at once, within these budgets.
 fn within(acting: Rate, reporting: Rate) -> Seed {
     let metrics = RequestMetrics::default();
-    Seed::new(
-        answers_after(Duration::ZERO),
-        Rates { acting, reporting },
-        &metrics,
-    )
+    Seed::within(answers_after(Duration::ZERO), acting, reporting, &metrics)
 }
 
 fn rate(qps: f64, burst: u32) -> Rate {

@@ -12,7 +12,7 @@ use dependency_watchdog::{
         scale::Scaler,
         step::{Aim, IGNORE},
     },
-    runtime::seed::{LEAST_QPS, Rate, Rates, Seed},
+    runtime::seed::{LEAST_QPS, Rate, Seed},
 };
 use serde_json::json;
 use tokio::time::{Instant, timeout};
@@ -315,9 +315,9 @@ async fn queued(seconds: u64) -> Stage {
         info("Deployment", "second", 0),
     ]);
     let (qps, burst) = (LEAST_QPS, NonZeroU32::new(2).unwrap());
-    let [acting, reporting] = [Rate { qps, burst }; 2];
+    let rate = Rate { qps, burst };
     let client = stage.seed.unlimited().client().clone();
-    let seed = Seed::new(client, Rates { acting, reporting }, &Default::default());
+    let seed = Seed::within(client, rate, rate, &Default::default());
     stage.acting = new_acting("a", Scaler::new(seed), None);
     stage.acting.learn(selected(&stage.settings));
     outage(&mut stage.acting, 5, Duration::from_secs(seconds));

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, num::NonZeroU32};
 
 use crate::support::{Call, Failure, Garden, put_pod, put_slice, weed_policy};
-use dependency_watchdog::runtime::seed::{LEAST_QPS, Rate, Rates, Seed};
+use dependency_watchdog::runtime::seed::{LEAST_QPS, Rate, Seed};
 
 const NAMESPACES: usize = 1_000;
 
@@ -90,11 +90,8 @@ async fn all_that_can_wait_is_within_the_budgets() {
         qps: LEAST_QPS,
         burst: NonZeroU32::new(burst).unwrap(),
     };
-    let rates = Rates {
-        acting: rate(30),
-        reporting: rate(20),
-    };
-    garden.start_on(Seed::new(client, rates, &Default::default()));
+    let seed = Seed::within(client, rate(30), rate(20), &Default::default());
+    garden.start_on(seed);
     garden.pass(10).await;
     let calls = [garden.seed.calls(), garden.seed.events()].concat();
     let waited = calls.iter().filter(|call| call.method != "GET").count();
