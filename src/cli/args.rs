@@ -6,7 +6,6 @@ use clap::{ArgAction, Args};
 
 use crate::{
     api,
-    checks::FeatureGates,
     runtime::{
         leader::Times,
         metrics::RequestMetrics,
@@ -17,7 +16,7 @@ use crate::{
 };
 
 const DEFAULT_QPS: f64 = 5.0;
-const DEFAULT_BURST: u32 = 10;
+const DEFAULT_BURST: NonZeroU32 = NonZeroU32::new(10).unwrap();
 
 /// How the seed is reached.
 #[derive(Debug, Args)]
@@ -30,27 +29,12 @@ pub(super) struct ClientArgs {
 
     /// Requests per second to the seed in the long run, apart from those to dependents and to
     /// delete pods; 0.001 to 100000, or 0 for the default
-    #[arg(long, env = "DWD_KUBE_API_QPS", value_name = "RATE", default_value_t = DEFAULT_QPS, value_parser = qps_or_default)]
+    #[arg(long, env = "DWD_KUBE_API_QPS", value_name = "RATE", default_value_t = DEFAULT_QPS, value_parser = qps)]
     kube_api_qps: f64,
 
     /// Burst of such requests; 0 for the default
-    #[arg(long, env = "DWD_KUBE_API_BURST", value_name = "COUNT", default_value_t = DEFAULT_BURST)]
+    #[arg(long, env = "DWD_KUBE_API_BURST", value_name = "COUNT", default_value_t = DEFAULT_BURST.get())]
     kube_api_burst: u32,
-}
-
-/// How checks are made.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Checks")]
-pub(super) struct CheckArgs {
-    /// Switches features, as ExecProbeTimeout=false: a command of a check that takes longer than its
-    /// timeout passes, and is reported
-    #[arg(
-        long,
-        env = "DWD_FEATURE_GATES",
-        value_name = "GATE=BOOL",
-        default_value = "ExecProbeTimeout=true"
-    )]
-    pub(super) feature_gates: FeatureGates,
 }
 
 /// How those who look after the process see how it fares.
@@ -77,16 +61,6 @@ pub(super) struct AdminArgs {
     pub(super) health_bind_addr: String,
 }
 
-/// Whether anything is done.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Acting")]
-pub(super) struct ActingArgs {
-    /// Take every policy for one with the mode DryRun, whatever it says: observe, judge and report,
-    /// but scale no dependent and delete no pod
-    #[arg(long, env = "DWD_DRY_RUN")]
-    pub(super) dry_run: bool,
-}
-
 /// Flags of Gardener's dependency-watchdog that have no meaning here.
 #[derive(Debug, Args)]
 pub(super) struct FormerArgs {
@@ -97,6 +71,20 @@ pub(super) struct FormerArgs {
     /// Policies have taken its place
     #[arg(long, value_name = "FILE", hide = true)]
     config_file: Option<PathBuf>,
+}
+
+/// Where the Leases are.
+#[derive(Debug, Args)]
+pub(super) struct LeaseArgs {
+    /// The namespace of the operator's Leases: all replicas and commands need the same
+    #[arg(
+        long,
+        env = "DWD_LEADER_ELECTION_NAMESPACE",
+        value_name = "NAMESPACE",
+        default_value = "garden",
+        value_parser = namespace
+    )]
+    pub(super) leader_election_namespace: String,
 }
 
 /// Which of several replicas acts.
@@ -117,15 +105,8 @@ pub(super) struct LeaderArgs {
     )]
     enable_leader_election: bool,
 
-    /// The namespace of the Lease: all replicas need the same
-    #[arg(
-        long,
-        env = "DWD_LEADER_ELECTION_NAMESPACE",
-        value_name = "NAMESPACE",
-        default_value = "garden",
-        value_parser = namespace
-    )]
-    pub(super) leader_election_namespace: String,
+    #[command(flatten)]
+    pub(super) lease: LeaseArgs,
 
     /// For how long others wait that see no renewal of the Lease, until one of them takes it; whole
     /// seconds, 1s to 24h
@@ -193,14 +174,10 @@ impl ClientArgs {
 
     /// Returns the budget of what is reported.
     pub(super) fn rate(&self) -> Rate {
-        let default_burst = NonZeroU32::new(DEFAULT_BURST).unwrap_or(NonZeroU32::MIN);
+        let qps = Some(self.kube_api_qps).filter(|qps| *qps > 0.0);
         Rate {
-            qps: if self.kube_api_qps == 0.0 {
-                DEFAULT_QPS
-            } else {
-                self.kube_api_qps
-            },
-            burst: NonZeroU32::new(self.kube_api_burst).unwrap_or(default_burst),
+            qps: qps.unwrap_or(DEFAULT_QPS),
+            burst: NonZeroU32::new(self.kube_api_burst).unwrap_or(DEFAULT_BURST),
         }
     }
 }
@@ -208,14 +185,14 @@ impl ClientArgs {
 impl LeaderArgs {
     /// Times by which the Lease is held; `None` without an election.
     pub(super) fn times(&self) -> Result<Option<Times>, String> {
-        if !self.enable_leader_election {
-            return Ok(None);
-        }
-        let (lease, renewal) = (
-            self.leader_elect_lease_duration,
-            self.leader_elect_renew_deadline,
-        );
-        Times::new(lease, renewal, self.leader_elect_retry_period).map(Some)
+        let times = || {
+            Times::new(
+                self.leader_elect_lease_duration,
+                self.leader_elect_renew_deadline,
+                self.leader_elect_retry_period,
+            )
+        };
+        self.enable_leader_election.then(times).transpose()
     }
 }
 
@@ -254,17 +231,12 @@ pub(super) fn up_to_a_day(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn qps_or_default(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(0.0) => Ok(0.0),
-        _ => qps(text).map_err(|error| format!("{error}, or 0 for the default")),
-    }
-}
-
 fn qps(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(qps) if (LEAST_QPS..=MOST_QPS).contains(&qps) => Ok(qps),
-        _ => Err(format!("must be a number from {LEAST_QPS} to {MOST_QPS}")),
+        Ok(qps) if qps == 0.0 || (LEAST_QPS..=MOST_QPS).contains(&qps) => Ok(qps),
+        _ => Err(format!(
+            "must be a number from {LEAST_QPS} to {MOST_QPS}, or 0 for the default"
+        )),
     }
 }
 
@@ -326,19 +298,11 @@ mod tests {
 
     #[test]
     fn rates_are_bounded() {
-        for (text, plain, or_default) in [
-            ("0.001", true, true),
-            ("5", true, true),
-            ("100000", true, true),
-            ("0", false, true),
-            ("1e-300", false, false),
-            ("-1", false, false),
-            ("100001", false, false),
-            ("NaN", false, false),
-            ("five", false, false),
-        ] {
-            assert_eq!(qps(text).is_ok(), plain, "{text}");
-            assert_eq!(qps_or_default(text).is_ok(), or_default, "{text}");
+        for text in ["0", "0.001", "5", "100000"] {
+            assert!(qps(text).is_ok(), "{text}");
+        }
+        for text in ["1e-300", "-1", "100001", "NaN", "five"] {
+            assert!(qps(text).is_err(), "{text}");
         }
     }
 }

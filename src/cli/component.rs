@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use super::args::{ActingArgs, AdminArgs, ClientArgs, FormerArgs, LeaderArgs, LogArgs};
+use super::args::{AdminArgs, ClientArgs, FormerArgs, LeaderArgs, LogArgs};
 use crate::runtime::{
     admin::Admin,
     instruments::Common,
@@ -26,8 +26,10 @@ const BLIND: Duration = Duration::from_secs(5 * 60);
 pub(super) struct ComponentArgs {
     #[command(flatten)]
     client: ClientArgs,
-    #[command(flatten)]
-    acting: ActingArgs,
+    /// Take every policy for one with the mode DryRun, whatever it says: observe, judge and report,
+    /// but scale no dependent and delete no pod
+    #[arg(long, env = "DWD_DRY_RUN", help_heading = "Acting")]
+    dry_run: bool,
     #[command(flatten)]
     leader: LeaderArgs,
     #[command(flatten)]
@@ -83,7 +85,7 @@ impl Component {
         let (name, version) = (self.name, env!("CARGO_PKG_VERSION"));
         tracing::info!(version, "the {name} starts");
         args.former.check(self.policy)?;
-        if args.acting.dry_run {
+        if args.dry_run {
             tracing::info!("--dry-run: every policy is taken for one with the mode DryRun");
         }
         let times = args.leader.times()?;
@@ -108,7 +110,7 @@ impl Component {
                 seed: seed.clone().led_by(leadership.clone()),
                 leadership,
                 instruments: instruments.clone(),
-                dry_run: args.acting.dry_run,
+                dry_run: args.dry_run,
                 stop: stop.clone(),
             }
         };
@@ -116,7 +118,7 @@ impl Component {
             work(context(Leadership::unopposed(), &self.instruments)).await;
             return Ok(0);
         };
-        let namespace = &args.leader.leader_election_namespace;
+        let namespace = &args.leader.lease.leader_election_namespace;
         let mut elector = Elector::new(seed.client().clone(), namespace, self.lease, times);
         loop {
             let instruments = self.instruments.anew();

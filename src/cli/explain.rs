@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::{
-    args::{ClientArgs, namespace},
+    args::{ClientArgs, LeaseArgs},
     files,
 };
 use crate::{
@@ -24,15 +24,8 @@ pub(super) struct ExplainArgs {
     #[arg(value_parser = cluster_name)]
     cluster: String,
 
-    /// The namespace of the Lease by which it is seen whether a prober is alive
-    #[arg(
-        long,
-        env = "DWD_LEADER_ELECTION_NAMESPACE",
-        value_name = "NAMESPACE",
-        default_value = "garden",
-        value_parser = namespace
-    )]
-    leader_election_namespace: String,
+    #[command(flatten)]
+    lease: LeaseArgs,
 
     #[command(flatten)]
     client: ClientArgs,
@@ -44,7 +37,8 @@ pub(super) struct ExplainArgs {
 /// When the seed cannot be asked.
 pub(super) async fn run(args: ExplainArgs) -> Result<u8, String> {
     let seed = args.client.seed(Access::Reads).await?;
-    match explain::ask(&seed, &args.cluster, &args.leader_election_namespace).await {
+    let namespace = &args.lease.leader_election_namespace;
+    match explain::ask(&seed, &args.cluster, namespace).await {
         Ok(answers) => files::print(&explain::page(&answers)).map(|()| 0),
         Err(error @ AskError::NoSuchCluster(_)) => {
             eprintln!("error: {error}");

@@ -2,12 +2,9 @@
 
 use clap::Args;
 
-use super::{
-    args::CheckArgs,
-    component::{Component, ComponentArgs, Context},
-};
+use super::component::{Component, ComponentArgs, Context};
 use crate::{
-    checks::Runner,
+    checks::{FeatureGates, Runner},
     prober::{
         LEASE,
         fleet::{self, Prober},
@@ -21,8 +18,17 @@ use crate::{
 pub(super) struct ProberArgs {
     #[command(flatten)]
     component: ComponentArgs,
-    #[command(flatten)]
-    checks: CheckArgs,
+
+    /// Switches features, as ExecProbeTimeout=false: a command of a check that takes longer than its
+    /// timeout passes, and is reported
+    #[arg(
+        long,
+        env = "DWD_FEATURE_GATES",
+        value_name = "GATE=BOOL",
+        default_value = "ExecProbeTimeout=true",
+        help_heading = "Checks"
+    )]
+    feature_gates: FeatureGates,
 }
 
 pub(super) async fn run(args: ProberArgs) -> Result<u8, String> {
@@ -34,7 +40,7 @@ pub(super) async fn run(args: ProberArgs) -> Result<u8, String> {
         instruments: instruments.common.clone(),
         registry,
     };
-    let gates = args.checks.feature_gates;
+    let gates = args.feature_gates;
     let work = async |context: Context| {
         let instruments = instruments.anew(context.instruments);
         let counted = instruments.checks.clone();

@@ -6,7 +6,7 @@ use clap::Args;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::args::{ClientArgs, namespace};
+use super::args::{ClientArgs, LeaseArgs, namespace};
 use crate::{
     prober::{scale::Scaler, step::IGNORE},
     restore::{Part, Restorer, State},
@@ -46,15 +46,8 @@ pub(super) struct RestoreArgs {
     #[arg(long)]
     overrule: bool,
 
-    /// The namespace of the Lease that tells whether an operator is alive
-    #[arg(
-        long,
-        env = "DWD_LEADER_ELECTION_NAMESPACE",
-        value_name = "NAMESPACE",
-        default_value = "garden",
-        value_parser = namespace
-    )]
-    leader_election_namespace: String,
+    #[command(flatten)]
+    lease: LeaseArgs,
 
     #[command(flatten)]
     client: ClientArgs,
@@ -71,7 +64,7 @@ pub(super) async fn run(args: RestoreArgs) -> Result<u8, String> {
     let restorer = Restorer {
         scaler: Scaler::new(seed.acting()),
         seed,
-        lease_namespace: args.leader_election_namespace,
+        lease_namespace: args.lease.leader_election_namespace,
         overrule: args.overrule,
     };
     let look = async {
