@@ -55,13 +55,13 @@ impl Admin {
     /// If one of them cannot be listened on.
     pub async fn bind(metrics: &str, health: &str, shown: Shown) -> Result<Self, String> {
         let both = metrics == health;
-        let mut wanted = vec![("--metrics-bind-addr", metrics, true, both)];
-        if !both {
-            wanted.push(("--health-bind-addr", health, false, true));
-        }
+        let wanted = [
+            ("--metrics-bind-addr", metrics, true, both),
+            ("--health-bind-addr", health, false, !both),
+        ];
         let mut listeners = Vec::new();
         for (flag, address, metrics, health) in wanted {
-            if address == "0" {
+            if address == "0" || !(metrics || health) {
                 continue;
             }
             let listener = listen(address).await.map_err(|error| {
@@ -101,9 +101,7 @@ async fn listen(address: &str) -> io::Result<TcpListener> {
     };
     // It takes IPv4 as well, where there is IPv6 at all.
     match TcpListener::bind(format!("[::]:{port}")).await {
-        Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
-            TcpListener::bind(format!("0.0.0.0:{port}")).await
-        }
+        Err(_) => TcpListener::bind(format!("0.0.0.0:{port}")).await,
         bound => bound,
     }
 }
