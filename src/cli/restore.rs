@@ -3,7 +3,7 @@
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use clap::Args;
-use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 use super::args::{ClientArgs, LeaseArgs, namespace};
@@ -138,12 +138,11 @@ async fn confirmed(stop: &CancellationToken) -> Result<bool, String> {
         return Err(remedy.to_owned());
     }
     eprint!("do it? [y/N] ");
-    // A thread of its own: nobody waits for it once the command is interrupted.
-    let (sender, answer) = oneshot::channel();
-    std::thread::spawn(move || {
+    // Nobody waits for it once the command is interrupted.
+    let answer = spawn_blocking(|| {
         let mut line = String::new();
         let read = io::stdin().lock().read_line(&mut line);
-        let _ = sender.send(read.is_ok() && ["y", "yes"].contains(&&*line.trim().to_lowercase()));
+        read.is_ok() && ["y", "yes"].contains(&&*line.trim().to_lowercase())
     });
     let answer = stop.run_until_cancelled(answer).await;
     Ok(answer.ok_or(INTERRUPTED)?.unwrap_or(false))
