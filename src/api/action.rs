@@ -8,10 +8,11 @@ use garde::Validate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-const POD_SELECTOR: Rule = Rule::new(
+const POD_SELECTOR: Rule<LabelSelector> = Rule::new(
     "has(self.matchLabels) && size(self.matchLabels) > 0 || has(self.matchExpressions) && \
      size(self.matchExpressions) > 0",
     "must name a label: an empty selector would match every pod of the namespace",
+    |selector| !selector.is_empty(),
 );
 
 /// A command that is run in a container of the cluster's control plane. Its exit code decides: 0 is a
@@ -22,7 +23,7 @@ pub struct ExecAction {
     /// Selects the pod by its labels, in the cluster's namespace. Of several that run, one that is
     /// ready is taken before one that is not, then the first by name.
     #[schemars(extend("x-kubernetes-validations" = [POD_SELECTOR]))]
-    #[garde(custom(check_pod_selector), dive)]
+    #[garde(custom(POD_SELECTOR.check()), dive)]
     pub pod_selector: LabelSelector,
 
     /// The container. May be left out if the pod has only one.
@@ -106,8 +107,4 @@ pub struct HttpHeader {
 
 fn root() -> String {
     "/".to_owned()
-}
-
-fn check_pod_selector(selector: &LabelSelector, _: &()) -> garde::Result {
-    POD_SELECTOR.check(!selector.is_empty())
 }

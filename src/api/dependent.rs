@@ -17,9 +17,10 @@ const TIMEOUT: Bounds = Bounds("1s", "1h");
 /// Characters of a DNS subdomain, a slash and a DNS label.
 const MAX_API_VERSION: usize = MAX_NAME + 1 + MAX_LABEL;
 
-const SCALE_DOWN: Rule = Rule::new(
+const SCALE_DOWN: Rule<ScaleInfo> = Rule::new(
     "!has(self.awaitNodes)",
     "awaitNodes has no meaning in scaleDown, which waits for no nodes: write it in scaleUp",
+    |info| info.await_nodes.is_none(),
 );
 
 /// A namespaced resource with a `scale` subresource, in the cluster's namespace.
@@ -106,7 +107,7 @@ pub struct DependentResourceInfo {
     /// Order and waits when it is scaled down.
     #[serde(default)]
     #[schemars(extend("x-kubernetes-validations" = [SCALE_DOWN]))]
-    #[garde(dive, custom(check_scale_down))]
+    #[garde(dive, custom(SCALE_DOWN.check()))]
     pub scale_down: ScaleInfo,
 }
 
@@ -162,8 +163,4 @@ impl DependentRef {
             Some((group, version)) => format!("{kind}.{version}.{group}/{name}"),
         }
     }
-}
-
-fn check_scale_down(info: &ScaleInfo, _: &()) -> garde::Result {
-    SCALE_DOWN.check(info.await_nodes.is_none())
 }

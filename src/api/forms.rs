@@ -121,12 +121,14 @@ impl Matcher for Form {
     }
 }
 
-/// Rule that no keyword of a schema can express: in CEL, for the API server, and its message.
+/// Rule that no keyword of a schema can express: in CEL, for the API server, its message, and the same in Rust.
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Rule {
+#[serde(rename_all = "camelCase", bound = "")]
+pub(super) struct Rule<T> {
     pub(super) rule: &'static str,
     pub(super) message: &'static str,
+    #[serde(skip)]
+    pub(super) holds: fn(&T) -> bool,
     /// Field that breaks the rule of an object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) field_path: Option<&'static str>,
@@ -135,29 +137,37 @@ pub(super) struct Rule {
     pub(super) reason: Option<&'static str>,
 }
 
-/// Unique names of the items of a list.
-pub(super) const UNIQUE_NAMES: Rule = Rule::new(
-    "self.all(x, self.exists_one(y, x.name == y.name))",
-    "every name must be unique",
-);
-
-impl Rule {
-    pub(super) const fn new(rule: &'static str, message: &'static str) -> Self {
+impl<T> Rule<T> {
+    pub(super) const fn new(
+        rule: &'static str,
+        message: &'static str,
+        holds: fn(&T) -> bool,
+    ) -> Self {
         Self {
             rule,
             message,
+            holds,
             field_path: None,
             reason: None,
         }
     }
 
-    /// Returns the rule's message as an error if it does not hold.
-    pub(super) fn check(&self, holds: bool) -> garde::Result {
-        match holds {
+    /// Returns the rule as a garde validator.
+    pub(super) fn check(self) -> impl Fn(&T, &()) -> garde::Result {
+        move |value, ()| match (self.holds)(value) {
             true => Ok(()),
             false => Err(garde::Error::new(self.message)),
         }
     }
+}
+
+/// Returns the rule by which the names of the items of a list are unique; `holds` says the same in Rust.
+pub(super) const fn unique_names<T>(holds: fn(&Vec<T>) -> bool) -> Rule<Vec<T>> {
+    Rule::new(
+        "self.all(x, self.exists_one(y, x.name == y.name))",
+        "every name must be unique",
+        holds,
+    )
 }
 
 /// Returns the CEL rule by which all keys of a map have these forms; the words are those of the first.
@@ -173,15 +183,16 @@ pub(super) fn keys(forms: &[&Form]) -> Value {
     })
 }
 
-/// Checks that all keys of a map have these forms.
-pub(super) fn check_keys<T>(forms: &[&Form], map: &BTreeMap<String, T>) -> garde::Result {
-    let checked = map
-        .keys()
-        .flat_map(|key| forms.iter().map(move |form| (form, key)));
-    for (form, key) in checked {
-        form.check(&format!("key {key:?} "), key)?;
+/// Returns the same rule as a garde validator.
+pub(super) fn check_keys<T>(
+    forms: &[&Form],
+) -> impl Fn(&BTreeMap<String, T>, &()) -> garde::Result {
+    move |map, ()| {
+        let mut checks = map
+            .keys()
+            .flat_map(|key| forms.iter().map(move |it| (it, key)));
+        checks.try_for_each(|(form, key)| form.check(&format!("key {key:?} "), key))
     }
-    Ok(())
 }
 
 /// Returns whether no two items have the same key.

@@ -7,9 +7,15 @@ use garde::Validate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-const ACTION: Rule = Rule::new(
+const ACTION: Rule<HealthCheck> = Rule::new(
     "[has(self.exec), has(self.httpGet), has(self.tcpSocket)].filter(it, it).size() == 1",
     "must have exactly one of exec, httpGet and tcpSocket",
+    |it| {
+        matches!(
+            (&it.exec, &it.http_get, &it.tcp_socket),
+            (Some(_), None, None) | (None, Some(_), None) | (None, None, Some(_))
+        )
+    },
 );
 
 /// What hangs on a check.
@@ -27,7 +33,7 @@ pub enum CheckRole {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [ACTION]))]
-#[garde(custom(check_action))]
+#[garde(custom(ACTION.check()))]
 pub struct HealthCheck {
     /// The name by which the check is reported, unique in the policy.
     #[garde(length(min = 1, max = MAX_LABEL), pattern(LABEL))]
@@ -80,13 +86,4 @@ pub struct HealthCheck {
     #[serde(default = "number::<1>")]
     #[garde(range(min = 1, max = 100))]
     pub success_threshold: i32,
-}
-
-fn check_action(check: &HealthCheck, _: &()) -> garde::Result {
-    let actions = [
-        check.exec.is_some(),
-        check.http_get.is_some(),
-        check.tcp_socket.is_some(),
-    ];
-    ACTION.check(actions.into_iter().filter(|there| *there).count() == 1)
 }

@@ -28,8 +28,9 @@ impl Mode {
 pub const MODE_MESSAGE: &str = "must be set: write DryRun to observe only, or Enforce to also act";
 
 /// Requires the field `mode` of a spec, in the place of its schema: see [`super::crd`].
-pub(super) const MODE: Rule = Rule {
+pub(super) const MODE: Rule<()> = Rule {
     field_path: Some(".mode"),
     reason: Some("FieldValueRequired"),
-    ..Rule::new("has(self.mode)", MODE_MESSAGE)
+    // The types have no spec without one.
+    ..Rule::new("has(self.mode)", MODE_MESSAGE, |()| true)
 };

@@ -3,7 +3,7 @@
 use super::HttpGetAction;
 use super::defaults::number;
 use super::duration::{Bounds, Duration};
-use super::forms::{API_SERVICE, LABEL, MAX_LABEL, MAX_NAME, Rule, UNIQUE_NAMES, unique};
+use super::forms::{API_SERVICE, LABEL, MAX_LABEL, MAX_NAME, Rule, unique, unique_names};
 use garde::Validate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,10 +12,12 @@ const BACKOFF_DELAY: Bounds = Bounds("1s", "1h");
 /// A list of Nodes is large: fifteen kilobytes a node.
 const NODE_INTERVAL: Bounds = Bounds("10s", "1h");
 
-const PROVIDER: Rule = Rule::new(
+const PROVIDER: Rule<MetricsProvider> = Rule::new(
     "has(self.apiService) != has(self.httpGet)",
     "must have exactly one of apiService and httpGet",
+    |it| it.api_service.is_some() != it.http_get.is_some(),
 );
+const NAMES: Rule<Vec<MetricsProvider>> = unique_names(|all| unique(all, |it| &it.name));
 
 /// How the state of a cluster is observed, which its ClusterHealth shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Validate)]
@@ -45,8 +47,8 @@ pub struct ObserverSettings {
     /// What serves the metrics of a cluster. While one of them fails, an otherwise healthy cluster is
     /// FAILING_METRICS. At most 8.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-validations" = [UNIQUE_NAMES]))]
-    #[garde(length(max = 8), custom(check_providers), dive)]
+    #[schemars(extend("x-kubernetes-validations" = [NAMES]))]
+    #[garde(length(max = 8), custom(NAMES.check()), dive)]
     pub metrics_providers: Vec<MetricsProvider>,
 }
 
@@ -55,7 +57,7 @@ pub struct ObserverSettings {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [PROVIDER]))]
-#[garde(custom(check_provider))]
+#[garde(custom(PROVIDER.check()))]
 pub struct MetricsProvider {
     /// The name by which it is reported, unique in the policy.
     #[garde(length(min = 1, max = MAX_LABEL), pattern(LABEL))]
@@ -99,12 +101,4 @@ impl Default for ObserverSettings {
             metrics_providers: Vec::new(),
         }
     }
-}
-
-fn check_providers(providers: &[MetricsProvider], _: &()) -> garde::Result {
-    UNIQUE_NAMES.check(unique(providers, |it| &it.name))
-}
-
-fn check_provider(provider: &MetricsProvider, _: &()) -> garde::Result {
-    PROVIDER.check(provider.api_service.is_some() != provider.http_get.is_some())
 }

@@ -6,7 +6,7 @@
 use super::crd::{adapt, by_type};
 use super::defaults::{number, percent, seconds};
 use super::duration::{Bounds, Duration};
-use super::forms::{LABEL, MAX_LABEL, MAX_NAME, NAME, Rule, UNIQUE_NAMES, unique};
+use super::forms::{LABEL, MAX_LABEL, MAX_NAME, NAME, Rule, unique, unique_names};
 use super::mode::MODE;
 use super::{DependentResourceInfo, HealthCheck, LabelSelector, Mode, ObserverSettings};
 use garde::Validate;
@@ -30,16 +30,20 @@ const MAX_PROTECTION: Bounds = Bounds("60s", "24h");
 /// A day is far beyond any grace period that kube-controller-manager is run with.
 const GRACE: Bounds = Bounds("1s", "24h");
 
-const UNIQUE_REFS: Rule = Rule::new(
+const NAMES: Rule<Vec<HealthCheck>> = unique_names(|all| unique(all, |it| &it.name));
+const REFS: Rule<Vec<DependentResourceInfo>> = Rule::new(
     "self.all(x, self.exists_one(y, x.ref == y.ref))",
     "every ref must be unique: list a dependent only once",
+    |all| unique(all, |it| &it.r#ref),
 );
-const RECOVERY: Rule = Rule {
+/// Of the recovery fraction and the failure fraction.
+const RECOVERY: Rule<(Option<f64>, f64)> = Rule {
     field_path: Some(".nodeLeaseRecoveryFraction"),
     ..Rule::new(
         "!has(self.nodeLeaseRecoveryFraction) || self.nodeLeaseRecoveryFraction <= self.nodeLeaseFailureFraction",
         "must be at most nodeLeaseFailureFraction: a cluster must not be taken for recovered while it would be \
          taken for an outage",
+        |(recovery, failure)| recovery.is_none_or(|it| it <= *failure),
     )
 };
 
@@ -188,8 +192,8 @@ pub struct ProbePolicySpec {
     pub max_protection: Option<Duration>,
 
     /// What is scaled down while a cluster is protected. 1 to 32 entries, each ref only once.
-    #[schemars(extend("x-kubernetes-validations" = [UNIQUE_REFS]))]
-    #[garde(length(min = 1, max = 32), custom(check_refs), dive)]
+    #[schemars(extend("x-kubernetes-validations" = [REFS]))]
+    #[garde(length(min = 1, max = 32), custom(REFS.check()), dive)]
     pub dependent_resource_infos: Vec<DependentResourceInfo>,
 
     /// How the state of a cluster is observed that its ClusterHealth shows. This state scales nothing.
@@ -199,8 +203,8 @@ pub struct ProbePolicySpec {
 
     /// Further checks of each cluster's health. At most 8, each with a name of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-validations" = [UNIQUE_NAMES]))]
-    #[garde(length(max = 8), custom(check_names), dive)]
+    #[schemars(extend("x-kubernetes-validations" = [NAMES]))]
+    #[garde(length(max = 8), custom(NAMES.check()), dive)]
     pub checks: Vec<HealthCheck>,
 }
 
@@ -259,13 +263,5 @@ fn check_share(share: &f64, _: &()) -> garde::Result {
 }
 
 fn check_recovery(failure: f64) -> impl FnOnce(&Option<f64>, &()) -> garde::Result {
-    move |recovery, _| RECOVERY.check(recovery.is_none_or(|recovery| recovery <= failure))
-}
-
-fn check_names(checks: &[HealthCheck], _: &()) -> garde::Result {
-    UNIQUE_NAMES.check(unique(checks, |it| &it.name))
-}
-
-fn check_refs(dependents: &[DependentResourceInfo], _: &()) -> garde::Result {
-    UNIQUE_REFS.check(unique(dependents, |it| &it.r#ref))
+    move |recovery, context| RECOVERY.check()(&(*recovery, failure), context)
 }

@@ -32,9 +32,13 @@ static VALUE: Form = Form::new(
     "a label value: at most 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit, \
      or empty",
 );
-const OPERATOR: Rule = Rule::new(
+const OPERATOR: Rule<LabelSelectorRequirement> = Rule::new(
     "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
     "values must not be empty when operator is In or NotIn, and must be empty when it is Exists or DoesNotExist",
+    |it| {
+        use LabelSelectorOperator::{In, NotIn};
+        matches!(it.operator, In | NotIn) != it.values.is_empty()
+    },
 );
 
 /// Selects objects by their labels. What is listed must hold together; an empty selector selects
@@ -62,7 +66,7 @@ pub struct LabelSelector {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Validate)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [OPERATOR]))]
-#[garde(custom(check_operator))]
+#[garde(custom(OPERATOR.check()))]
 pub struct LabelSelectorRequirement {
     /// The label's key: a name of at most 63 letters, digits, '-', '_' or '.', optionally after a DNS
     /// subdomain and a slash.
@@ -156,17 +160,12 @@ impl Selector {
     }
 }
 
-fn check_labels(labels: &BTreeMap<String, String>, _: &()) -> garde::Result {
+fn check_labels(labels: &BTreeMap<String, String>, context: &()) -> garde::Result {
     let mut values = labels.values();
-    check_keys(&[&KEY, &PREFIX], labels)?;
+    check_keys(&[&KEY, &PREFIX])(labels, context)?;
     values.try_for_each(|value| VALUE.check(&format!("value {value:?} "), value))
 }
 
-fn check_operator(requirement: &LabelSelectorRequirement, _: &()) -> garde::Result {
-    use LabelSelectorOperator::{In, NotIn};
-    let takes_values = matches!(requirement.operator, In | NotIn);
-    OPERATOR.check(takes_values != requirement.values.is_empty())
-}
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -24,10 +24,11 @@ pub const MAX_LEFT_ALONE: usize = 10;
 /// A day is far beyond the back-off of a crashing pod, which ends at five minutes.
 const WATCH_DURATION: Bounds = Bounds("1s", "24h");
 
-const SELECTORS: Rule = Rule::new(
+const SELECTORS: Rule<Vec<LabelSelector>> = Rule::new(
     "self.all(s, has(s.matchLabels) && size(s.matchLabels) > 0 || has(s.matchExpressions) && \
      size(s.matchExpressions) > 0)",
     "every selector must name a label: an empty one would match every pod of the namespace",
+    |selectors| !selectors.iter().any(LabelSelector::is_empty),
 );
 
 /// Which services to watch, and which pods to delete while they are in CrashLoopBackOff after one of
@@ -81,7 +82,7 @@ pub struct WeedPolicySpec {
         "maxProperties" = 64,
         "x-kubernetes-validations" = [keys(&[&SERVICE])]
     ))]
-    #[garde(length(min = 1, max = 64), custom(check_services), dive)]
+    #[garde(length(min = 1, max = 64), custom(check_keys(&[&SERVICE])), dive)]
     pub services_and_dependant_selectors: BTreeMap<String, DependantSelectors>,
 
     /// Required. Enforce, or DryRun: observes and reports, but deletes no pod.
@@ -99,7 +100,7 @@ pub struct DependantSelectors {
     /// Selects these pods by their labels: those that any of the selectors matches. 1 to 16
     /// selectors, none of them empty.
     #[schemars(extend("x-kubernetes-validations" = [SELECTORS]))]
-    #[garde(length(min = 1, max = 16), custom(check_selectors), dive)]
+    #[garde(length(min = 1, max = 16), custom(SELECTORS.check()), dive)]
     pub pod_selectors: Vec<LabelSelector>,
 }
 
@@ -203,12 +204,4 @@ pub struct WeedPolicyStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = by_type)]
     pub conditions: Vec<Condition>,
-}
-
-fn check_services<T>(services: &BTreeMap<String, T>, _: &()) -> garde::Result {
-    check_keys(&[&SERVICE], services)
-}
-
-fn check_selectors(selectors: &[LabelSelector], _: &()) -> garde::Result {
-    SELECTORS.check(!selectors.iter().any(LabelSelector::is_empty))
 }
