@@ -6,11 +6,7 @@ use super::{
     args::{ClientArgs, LeaseArgs},
     files,
 };
-use crate::{
-    api::is_dns_subdomain,
-    explain::{self, AskError},
-    runtime::wire::Access,
-};
+use crate::{api::is_dns_subdomain, explain, runtime::wire::Access};
 
 /// Exit code if there is no such cluster.
 const NO_SUCH_CLUSTER: u8 = 1;
@@ -38,13 +34,16 @@ pub(super) struct ExplainArgs {
 pub(super) async fn run(args: ExplainArgs) -> Result<u8, String> {
     let seed = args.client.seed(Access::Reads).await?;
     let namespace = &args.lease.leader_election_namespace;
-    match explain::ask(&seed, &args.cluster, namespace).await {
-        Ok(answers) => files::print(&explain::page(&answers)).map(|()| 0),
-        Err(error @ AskError::NoSuchCluster(_)) => {
-            eprintln!("error: {error}");
+    match explain::ask(&seed, &args.cluster, namespace).await? {
+        Some(answers) => files::print(&explain::page(&answers)).map(|()| 0),
+        None => {
+            eprintln!(
+                "error: there is no Cluster {} on this seed, and no ClusterHealth; `kubectl get \
+                 clusters.extensions.gardener.cloud` lists those there are",
+                args.cluster
+            );
             Ok(NO_SUCH_CLUSTER)
         }
-        Err(error) => Err(error.to_string()),
     }
 }
 

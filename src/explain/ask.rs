@@ -48,27 +48,14 @@ pub struct Answers {
     pub(super) not_read: Vec<String>,
 }
 
-/// Reason for which there is no page.
-#[derive(Debug, thiserror::Error)]
-pub enum AskError {
-    /// There is neither such a Cluster nor a record of it.
-    #[error(
-        "there is no Cluster {0} on this seed, and no ClusterHealth; `kubectl get \
-         clusters.extensions.gardener.cloud` lists those there are"
-    )]
-    NoSuchCluster(String),
-    /// The seed could not be asked.
-    #[error("the seed cannot be asked about {0}: {1}")]
-    CouldNot(String, String),
-}
-
-/// Reads what there is about the cluster of this name, and the Leases in this namespace.
+/// Reads what there is about the cluster of this name, and the Leases in this namespace. Returns `None` if there is
+/// neither such a Cluster nor a record of it.
 ///
 /// # Errors
 ///
-/// If there is no such cluster, or the seed does not say whether there is.
-pub async fn ask(seed: &Seed, name: &str, namespace: &str) -> Result<Answers, AskError> {
-    let could_not = |why: String| AskError::CouldNot(name.to_owned(), why);
+/// If the seed does not say whether there is such a cluster.
+pub async fn ask(seed: &Seed, name: &str, namespace: &str) -> Result<Option<Answers>, String> {
+    let could_not = |why| format!("the seed cannot be asked about {name}: {why}");
     // Everything else would fail in the same way, only more slowly.
     let now = clock(seed).await.map_err(could_not)?;
     let client = || seed.client().clone();
@@ -91,7 +78,7 @@ pub async fn ask(seed: &Seed, name: &str, namespace: &str) -> Result<Answers, As
     let object = object.map(|list| list.items.into_iter().next());
     let health = health.map(|list| list.items.into_iter().next());
     match (&object, &health) {
-        (Ok(None), Ok(None) | Err(_)) => return Err(AskError::NoSuchCluster(name.to_owned())),
+        (Ok(None), Ok(None) | Err(_)) => return Ok(None),
         (Err(error), Ok(None) | Err(_)) => return Err(could_not(refused(error))),
         _ => {}
     }
@@ -126,7 +113,7 @@ pub async fn ask(seed: &Seed, name: &str, namespace: &str) -> Result<Answers, As
         .map(|it| &it.reference);
     let recorded = status.iter().flat_map(|it| &it.dependents);
     let references = named.chain(recorded.map(|it| &it.r#ref)).cloned().collect();
-    Ok(Answers {
+    Ok(Some(Answers {
         cluster: name.to_owned(),
         now,
         namespace: namespace.to_owned(),
@@ -139,7 +126,7 @@ pub async fn ask(seed: &Seed, name: &str, namespace: &str) -> Result<Answers, As
         lease: read("the Lease", lease, &mut notes),
         dependents: dependents(seed, name, references, &mut notes).await,
         not_read: notes,
-    })
+    }))
 }
 
 /// Returns the time on the seed: by the reader's own clock, ages of Leases could be wrong.

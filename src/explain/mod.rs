@@ -11,6 +11,6 @@ mod remedy;
 mod text;
 mod weeding;
 
-pub use ask::{Answers, AskError, ask};
+pub use ask::{Answers, ask};
 pub use page::page;
 pub use remedy::remedy;
