@@ -155,8 +155,12 @@ impl DependentRef {
         self.validate().is_ok()
     }
 
-    /// The name that kubectl takes. Of kinds that others may have too, it names the group.
+    /// Returns the name that kubectl takes; of kinds that others may have too, with the group. It is printed in
+    /// commands, which are pasted into a shell, so that texts which are no names do not get there.
     pub fn kubectl_name(&self) -> String {
+        if !self.is_valid() {
+            return "(not a name)".to_owned();
+        }
         let (kind, name) = (self.kind.to_lowercase(), &self.name);
         match self.api_version.split_once('/') {
             Some(("apps", _)) | None => format!("{kind}/{name}"),

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::check;
+use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -493,5 +494,17 @@ fn group_is_that_of_the_definitions() {
         assert_eq!(crd.spec.group, GROUP);
         assert_eq!(crd.spec.scope, "Cluster");
         assert_eq!(crd.spec.names.categories, Some(vec!["dwd".to_owned()]));
+    }
+}
+
+proptest! {
+    /// Commands are pasted into a shell, and references come from objects that others may write.
+    #[test]
+    fn the_name_for_kubectl_is_one_word(
+        api_version in "(apps/)?[a-z1$(/]{1,3}", kind in "[A-Z][a-z;]{0,3}", name in "[a-z'. \n-]{1,4}",
+    ) {
+        let name = DependentRef { api_version, kind, name }.kubectl_name();
+        let safe = |c: char| c.is_ascii_alphanumeric() || "./-".contains(c);
+        prop_assert!(name.chars().all(safe) || name == "(not a name)", "{}", name);
     }
 }

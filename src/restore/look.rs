@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Part, Restorer, State, failure};
 use crate::{
-    api::{ClusterHealth, ClusterHealthStatus, FINALIZER, ProbePolicy},
+    api::{ClusterHealth, ClusterHealthStatus, FINALIZER, ProbePolicy, is_dns_subdomain},
     cluster::{Dependent, Policy, Then, skip},
     gardener::Cluster,
     prober::{
@@ -43,6 +43,8 @@ impl Restorer {
         let healths = self.seed.call(healths.list(&which)).await;
         let healths = healths.map_err(|error| failure("list clusterhealths", &error))?;
         let healths = healths.items.into_iter();
+        // It becomes a part of paths and commands.
+        let healths = healths.filter(|health| is_dns_subdomain(&health.name_any()));
         let healths = healths.map(|health| (health.name_any(), recall::health(health).status));
         let mut healths: Vec<_> = healths.collect();
         if let Some(name) = cluster.filter(|_| healths.is_empty()) {
@@ -138,7 +140,7 @@ impl Restorer {
             let path = format!(r#""path":"/metadata/finalizers/{place}""#);
             let test = format!(r#"{{"op":"test",{path},"value":"{FINALIZER}"}}"#);
             let patch = format!(r#"[{test},{{"op":"remove",{path}}}]"#);
-            let name = metadata.name.as_ref()?;
+            let name = metadata.name.as_ref().filter(|it| is_dns_subdomain(it))?;
             Some(format!(
                 "kubectl patch probepolicy {name} --type=json -p '{patch}'"
             ))

@@ -114,10 +114,8 @@ impl Restorer {
             Ok(Next::Reached) if is_zero && part.memory.owed && aim == Aim::Up => {
                 let replicas = part.memory.replicas.unwrap_or(1);
                 let why = "it has lost its mark, or says ignore-scaling";
-                part.set(
-                    State::Left,
-                    format!("{why}: scale it to {replicas} by kubectl"),
-                );
+                let why = format!("{why}: scale it to {replicas} by kubectl");
+                part.set(State::Left, why);
             }
             Ok(Next::Reached) => part.set(State::Settled, "as it should be"),
             Ok(Next::Wait) => part.set(State::Due, "scaled up, and not running yet"),

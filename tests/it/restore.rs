@@ -96,13 +96,8 @@ fn put_taken(seed: &Seed, kind: &str, cluster: &str, name: &str, record: Option<
 /// A cluster whose dependents are all taken, as its ClusterHealth tells.
 fn put_down(seed: &Seed, cluster: &str) {
     let dependents = DEPENDENTS.map(|(name, replicas, level)| {
-        put_taken(
-            seed,
-            "Deployment",
-            cluster,
-            name,
-            Some(&replicas.to_string()),
-        );
+        let record = replicas.to_string();
+        put_taken(seed, "Deployment", cluster, name, Some(&record));
         entry("Deployment", name, level, Some(replicas))
     });
     put_health(seed, cluster, "p", &dependents);
@@ -406,13 +401,8 @@ fn what_is_overruled_the_operator_leaves_alone() {
 async fn what_is_back_is_not_overruled() {
     let seed = new_seed();
     put_workload(&seed, "Deployment", "a", "x", 2);
-    annotate(
-        &seed,
-        "deployments",
-        "a",
-        "x",
-        &json!({MARK: "", RECORD: "2"}),
-    );
+    let marked = json!({MARK: "", RECORD: "2"});
+    annotate(&seed, "deployments", "a", "x", &marked);
     put_health(&seed, "a", "p", &[entry("Deployment", "x", 0, None)]);
     assert_eq!(look(&overruling(&seed), None).await, [""; 0]);
     restore(&restorer(&seed), None).await;
@@ -428,7 +418,12 @@ async fn finalizers_are_removed_by_a_command_that_touches_no_other() {
     let ours = "dependency-watchdog.gardener.cloud/protection";
     policy["metadata"]["finalizers"] = json!(["example.com/other", ours]);
     seed.put(&policy);
-    assert_eq!(restorer(&seed).finalizers().await.unwrap(), [""; 0]);
+    policy["metadata"]["name"] = json!("$(x)");
+    seed.put(&policy);
+    put_health(&seed, "$(x)", "p", &[entry("Deployment", "x", 0, Some(1))]);
+    let (none, ours_alone) = (look(&restorer(&seed), None).await, restorer(&seed));
+    assert_eq!([none, ours_alone.finalizers().await.unwrap()], [[""; 0]; 2]);
+    seed.ask_to_delete("probepolicies", "", "$(x)");
     seed.ask_to_delete("probepolicies", "", "p");
     assert_eq!(
         restorer(&seed).finalizers().await.unwrap(),
