@@ -6,6 +6,7 @@
 //! which each can have 32, is a pattern for the same reason.
 
 use super::forms::{Form, MAX_LABEL, MAX_NAME, Rule, check_keys, keys};
+use crate::util::text::clean;
 use garde::Validate;
 use kube::core::{Expression, SelectorExt};
 use schemars::JsonSchema;
@@ -153,10 +154,7 @@ impl Selector {
 
     /// Returns the beginning of the text, for messages: a selector can have a hundred kilobytes.
     pub fn brief(&self) -> String {
-        match self.0.char_indices().nth(MAX_BRIEF) {
-            Some((end, _)) => format!("{}...", self.0.get(..end).unwrap_or_default()),
-            None => self.0.to_string(),
-        }
+        clean(&self.0, MAX_BRIEF)
     }
 }
 

@@ -129,7 +129,7 @@ fn what_failed_is_told_of_pods_with_a_long_selector_too() {
     let message = &trouble.message;
     assert!(message.starts_with("pods key-0 notin (v000"), "{message}");
     assert!(
-        message.ends_with("... in namespace ns are not watched: no (403)"),
+        message.ends_with("… in namespace ns are not watched: no (403)"),
         "{message}"
     );
     assert!(message.len() < 300, "{message}");
