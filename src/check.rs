@@ -123,12 +123,8 @@ fn strict<S: DeserializeOwned>(object: &Value, rules: impl Fn(&S) -> Vec<String>
     });
     match decoded {
         Ok(object) => {
-            if !object
-                .metadata
-                .name
-                .as_deref()
-                .is_some_and(is_dns_subdomain)
-            {
+            let name = object.metadata.name.as_deref();
+            if !name.is_some_and(is_dns_subdomain) {
                 problems.push("metadata.name: must be the name of an object".to_owned());
             }
             problems.extend(rules(&object.spec));

@@ -132,9 +132,6 @@ pub(super) struct Rule<T> {
     /// Field that breaks the rule of an object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) field_path: Option<&'static str>,
-    /// Reason that the API server gives.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) reason: Option<&'static str>,
 }
 
 impl<T> Rule<T> {
@@ -148,7 +145,6 @@ impl<T> Rule<T> {
             message,
             holds,
             field_path: None,
-            reason: None,
         }
     }
 

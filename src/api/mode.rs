@@ -1,8 +1,8 @@
 //! Whether a policy is carried out: the same word for all policies.
 
-use super::forms::Rule;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 /// Whether the operator acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -28,9 +28,9 @@ impl Mode {
 pub const MODE_MESSAGE: &str = "must be set: write DryRun to observe only, or Enforce to also act";
 
 /// Requires the field `mode` of a spec, in the place of its schema: see [`super::crd`].
-pub(super) const MODE: Rule<()> = Rule {
-    field_path: Some(".mode"),
-    reason: Some("FieldValueRequired"),
-    // The types have no spec without one.
-    ..Rule::new("has(self.mode)", MODE_MESSAGE, |()| true)
-};
+pub(super) fn mode() -> Value {
+    json!({
+        "rule": "has(self.mode)", "message": MODE_MESSAGE,
+        "fieldPath": ".mode", "reason": "FieldValueRequired",
+    })
+}

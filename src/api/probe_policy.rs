@@ -7,7 +7,7 @@ use super::crd::{adapt, by_type};
 use super::defaults::{number, percent, seconds};
 use super::duration::{Bounds, Duration};
 use super::forms::{LABEL, MAX_LABEL, MAX_NAME, NAME, Rule, unique, unique_names};
-use super::mode::MODE;
+use super::mode::mode;
 use super::{DependentResourceInfo, HealthCheck, LabelSelector, Mode, ObserverSettings};
 use garde::Validate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -82,7 +82,7 @@ pub enum LabelSource {
     printcolumn = r#"{"name": "Message", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].message", "priority": 1}"#
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = [MODE, RECOVERY]), transform = adapt)]
+#[schemars(extend("x-kubernetes-validations" = [mode(), RECOVERY]), transform = adapt)]
 #[garde(allow_unvalidated)]
 pub struct ProbePolicySpec {
     /// Selects clusters by labels. Selects all clusters when left out or empty.

@@ -7,7 +7,7 @@ use super::crd::{adapt, by_type};
 use super::defaults::minutes;
 use super::duration::{Bounds, Duration};
 use super::forms::{Rule, SERVICE, check_keys, keys};
-use super::mode::MODE;
+use super::mode::mode;
 use super::{LabelSelector, Mode};
 use garde::Validate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -59,7 +59,7 @@ const SELECTORS: Rule<Vec<LabelSelector>> = Rule::new(
     printcolumn = r#"{"name": "Message", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].message", "priority": 1}"#
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = [MODE]), transform = adapt)]
+#[schemars(extend("x-kubernetes-validations" = [mode()]), transform = adapt)]
 #[garde(allow_unvalidated)]
 pub struct WeedPolicySpec {
     /// Selects, by their labels, the namespaces in which services are watched and pods deleted.

@@ -84,15 +84,11 @@ impl Names {
     /// The same for those who find out by themselves who has an address: if the lookup fails or takes long,
     /// the addresses that the host had last, which may be somebody else's by now.
     pub(crate) async fn look_up_or_last(&self, host: &str) -> io::Result<Addresses> {
-        let Name {
-            lookup,
-            since,
-            last,
-        } = self.ask(host);
-        let Some(last) = last else {
-            return lookup.await.map_err(of_all);
+        let name = self.ask(host);
+        let Some(last) = name.last else {
+            return name.lookup.await.map_err(of_all);
         };
-        let answer = timeout_at(since + SOON, lookup).await;
+        let answer = timeout_at(name.since + SOON, name.lookup).await;
         Ok(answer.ok().and_then(Result::ok).unwrap_or(last))
     }
 

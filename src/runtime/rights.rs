@@ -6,9 +6,7 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
-};
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview};
 use kube::{
     Api,
     api::{ApiResource, PostParams},
@@ -65,13 +63,8 @@ impl Right {
 
     async fn is_granted(&self, seed: &Seed) -> Result<bool, CallError> {
         let reviews: Api<SelfSubjectAccessReview> = Api::all(seed.client().clone());
-        let question = SelfSubjectAccessReview {
-            spec: SelfSubjectAccessReviewSpec {
-                resource_attributes: Some(self.0.clone()),
-                ..SelfSubjectAccessReviewSpec::default()
-            },
-            ..SelfSubjectAccessReview::default()
-        };
+        let mut question = SelfSubjectAccessReview::default();
+        question.spec.resource_attributes = Some(self.0.clone());
         let params = PostParams::default();
         let answer = seed.call(reviews.create(&params, &question)).await?;
         Ok(answer.status.is_some_and(|it| it.allowed))
