@@ -44,7 +44,7 @@ impl States {
     pub(crate) fn cluster(&self) -> InState {
         InState {
             states: self.clone(),
-            state: None,
+            counted: None,
         }
     }
 }
@@ -53,29 +53,16 @@ impl States {
 #[derive(Debug)]
 pub(crate) struct InState {
     states: States,
-    state: Option<&'static str>,
+    counted: Option<(&'static str, InFlight)>,
 }
 
 impl InState {
     /// Counts it in this state, or in none.
     pub(crate) fn set(&mut self, state: Option<&'static str>) {
-        let before = std::mem::replace(&mut self.state, state);
-        if before == state {
-            return;
+        if self.counted.as_ref().map(|it| it.0) != state {
+            let gauge = |state| self.states.0.get_or_create_owned(&[("state", state)]);
+            self.counted = state.map(|state| (state, InFlight::new(&gauge(state))));
         }
-        let gauge = |state| self.states.0.get_or_create_owned(&[("state", state)]);
-        if let Some(before) = before {
-            gauge(before).dec();
-        }
-        if let Some(state) = state {
-            gauge(state).inc();
-        }
-    }
-}
-
-impl Drop for InState {
-    fn drop(&mut self) {
-        self.set(None);
     }
 }
 
