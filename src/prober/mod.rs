@@ -10,7 +10,7 @@
 //!   [`rights`] asks ahead whether it may.
 //! - [`report`]: from what was found to statuses and events.
 //!
-//! [`cluster`] is one cluster's loop, [`acting`] its acting half, and [`fleet`] runs them all. [`standby`] is what a
+//! [`cluster`] is one cluster's loop, [`acting`] its acting half, and [`fleet`] runs them all. `standby` is what a
 //! replica does that does not lead.
 
 pub mod act;

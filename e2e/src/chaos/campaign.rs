@@ -157,9 +157,7 @@ impl Campaign {
         tally: &Mutex<Tally>,
         told: &impl Fn(&Point, &str),
     ) {
-        let mut attempt = 0;
-        loop {
-            attempt += 1;
+        for attempt in 1.. {
             let number = self.runs.fetch_add(1, Ordering::Relaxed);
             let name = format!("p{number}");
             let ended = run::run(stage, &name, &point, Some(&self.expected)).await;

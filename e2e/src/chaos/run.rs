@@ -21,6 +21,7 @@ use attend::Attendant;
 use fake::chaos::{
     Entry, Seen, rules,
     run::{BYSTANDERS, DEPENDENTS, ETCD, EXPIRY, NODES, PHASES, Phase, dependents},
+    snapshot,
 };
 use jiff::{SignedDuration, Timestamp};
 use kube::{
@@ -224,7 +225,7 @@ impl<'a> Run<'a> {
         })
         .await?;
         if let Some(state) = outcome.seen.states.last() {
-            let differences = fake::chaos::snapshot::differences(state, &last);
+            let differences = snapshot::differences(state, &last);
             let said = differences.iter().map(|it| format!("in the end {it}"));
             outcome.problems.extend(said);
         }
@@ -293,10 +294,7 @@ impl Looking<'_> {
                     let calm = !armed_here(expected)
                         || since.is_some_and(|since| since.elapsed() > LINGER);
                     let settled = phase != Phase::Gone || alone(point) || self.is_quiet()?;
-                    (
-                        fake::chaos::snapshot::differences(wanted, &state),
-                        calm && settled,
-                    )
+                    (snapshot::differences(wanted, &state), calm && settled)
                 }
                 None => (phase.lacks(&state), self.is_quiet()?),
             };

@@ -110,7 +110,8 @@ async fn a_run_is_counted_as_it_was() {
     let value = |name: &str, labels: &[(&str, &str)]| shown.value(&format!("{P}{name}"), labels);
     let sum = |name: &str, labels: &[(&str, &str)]| shown.sum(&format!("{P}{name}"), labels);
 
-    let succeeded = run.lease_reads() - failed - throttled;
+    // What is read before the term begins, once of each cluster, is not of a leader.
+    let succeeded = run.lease_reads() - failed - throttled - 2;
     for (result, count) in [
         ("success", succeeded),
         ("failure", failed),
@@ -221,17 +222,10 @@ async fn readiness_follows_the_watches() {
         .fail(Failure::Status(404), (0, usize::MAX), absent);
     run.world.start();
     run.world.clock.pass(5 * SECOND).await;
-    let [(healths, message), (clusters, _), (policies, _)] = &failing(&health)[..] else {
+    let [(name, message)] = &failing(&health)[..] else {
         panic!("{:?}", failing(&health));
     };
-    assert_eq!(
-        [*healths, *clusters, *policies],
-        [
-            "watch-clusterhealths",
-            "watch-clusters",
-            "watch-probepolicies"
-        ],
-    );
+    assert_eq!(*name, "watch-clusterhealths");
     assert!(
         message.contains("apply its CustomResourceDefinition"),
         "{message}"
