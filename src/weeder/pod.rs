@@ -248,7 +248,7 @@ impl From<Received> for Pod {
 
 #[cfg(test)]
 mod tests {
-    use kube::core::ObjectList;
+
     use rstest::rstest;
     use serde_json::{Value, json};
 
@@ -278,10 +278,6 @@ mod tests {
             "startedAt": "2026-01-01T00:00:00Z",
             "finishedAt": format!("2026-01-01T{at}Z"),
         }}})
-    }
-
-    fn owner(kind: &str, controller: Value) -> Value {
-        json!({"apiVersion": "apps/v1", "kind": kind, "name": "o", "uid": "x", "controller": controller})
     }
 
     #[rstest]
@@ -327,59 +323,5 @@ mod tests {
         let looping: Vec<_> = pod.looping.iter().map(|name| &**name).collect();
         assert_eq!(looping, expected);
         assert_eq!(pod.is_looping(), !expected.is_empty());
-    }
-
-    #[test]
-    fn one_that_is_being_deleted_does_not_loop() {
-        let pod = pod(|it| it["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
-        assert!(!pod.looping.is_empty() && !pod.is_looping());
-    }
-
-    #[rstest]
-    #[case::replica_set(json!([owner("ReplicaSet", json!(true))]), None)]
-    #[case::second(json!([owner("A", json!(false)), owner("ReplicaSet", json!(true))]), None)]
-    #[case::owner_that_controls_nothing(
-        json!([owner("ReplicaSet", json!(false))]),
-        Some(Reason::NoController)
-    )]
-    #[case::unset(json!([owner("ReplicaSet", json!(null))]), Some(Reason::NoController))]
-    #[case::no_owner(json!([]), Some(Reason::NoController))]
-    #[case::null(json!(null), Some(Reason::NoController))]
-    #[case::null_owner(json!([null]), Some(Reason::NoController))]
-    #[case::static_pod(
-        json!([{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "x", "controller": true}]),
-        Some(Reason::StaticPod)
-    )]
-    #[case::job(
-        json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "x", "controller": true}]),
-        Some(Reason::JobPod)
-    )]
-    #[case::job_of_another_group(json!([owner("Job", json!(true))]), Some(Reason::JobPod))]
-    #[case::stateful_set(json!([owner("StatefulSet", json!(true))]), None)]
-    #[case::any_other(json!([owner("CloneSet", json!(true))]), None)]
-    fn who_is_left_alone(#[case] owners: Value, #[case] expected: Option<Reason>) {
-        let pod = pod(|it| it["metadata"]["ownerReferences"] = owners);
-        assert_eq!(left_alone(pod.controller.as_ref()), expected);
-    }
-
-    #[test]
-    fn a_list_keeps_only_what_is_read() {
-        let list: ObjectList<Pod> = serde_json::from_value(json!({
-            "apiVersion": "v1",
-            "kind": "PodList",
-            "metadata": {"resourceVersion": "42"},
-            "items": [{"metadata": {
-                "name": "p",
-                "labels": {"a": "b"},
-                "annotations": {"a": "b"},
-                "managedFields": [{"manager": "kubelet", "operation": "Update"}],
-            }}],
-        }))
-        .unwrap();
-        let expected = ObjectMeta {
-            name: Some("p".to_owned()),
-            ..ObjectMeta::default()
-        };
-        assert_eq!(list.items[0].metadata, expected);
     }
 }

@@ -247,18 +247,6 @@ mod tests {
         BTreeMap::from([("role".to_owned(), role.to_owned())])
     }
 
-    #[test]
-    fn terms_are_those_of_the_service() {
-        let policy = policy(|_| ());
-        let terms = policy.terms("etcd").unwrap();
-        assert_eq!(terms.lasts, Duration::from_secs(120));
-        assert_eq!(terms.mode, Mode::Enforce);
-        let texts: Vec<_> = terms.selectors.iter().map(|it| it.as_str()).collect();
-        assert_eq!(texts, ["role=apiserver"]);
-        assert_eq!(policy.terms("other"), None);
-        assert!(policy.selects(&labels("shoot")) && !policy.selects(&labels("system")));
-    }
-
     #[rstest]
     #[case::suspended(|it: &mut Value| it["spec"]["suspend"] = json!(true), 0)]
     #[case::being_deleted(
@@ -299,15 +287,6 @@ mod tests {
     }
 
     #[test]
-    fn a_status_makes_no_difference() {
-        let with_status = policy(|it| {
-            it["metadata"]["resourceVersion"] = json!("99");
-            it["status"] = json!({"weeded": 3});
-        });
-        assert_eq!(with_status, policy(|_| ()));
-    }
-
-    #[test]
     fn spec_and_status_are_read_apart() {
         let none = stored(|_| ());
         assert!(Policy::new(&none.policy).in_force() && none.status.is_none());
@@ -322,17 +301,5 @@ mod tests {
         });
         assert!(Policy::new(&odd.policy).in_force());
         assert_eq!(odd.status.unwrap().weeded, 3);
-    }
-
-    #[test]
-    fn selectors_that_say_the_same_are_one() {
-        let selectors = selectors(&[
-            serde_saphyr::from_str("{matchLabels: {b: y}}").unwrap(),
-            serde_saphyr::from_str("{matchLabels: {a: x}}").unwrap(),
-            serde_saphyr::from_str("{matchExpressions: [{key: b, operator: In, values: [y]}]}")
-                .unwrap(),
-        ]);
-        let texts: Vec<_> = selectors.iter().map(|it| it.as_str()).collect();
-        assert_eq!(texts, ["a=x", "b=y"]);
     }
 }

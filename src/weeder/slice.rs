@@ -117,7 +117,7 @@ impl From<Received> for EndpointSlice {
 
 #[cfg(test)]
 mod tests {
-    use kube::core::ObjectList;
+
     use rstest::rstest;
     use serde_json::{Value, json};
 
@@ -149,39 +149,6 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(slice.ready, expected);
-    }
-
-    #[rstest]
-    #[case::labelled(json!({"kubernetes.io/service-name": "etcd", "a": "b"}), Some("etcd"))]
-    #[case::other_labels(json!({"a": "b"}), None)]
-    #[case::empty(json!({"kubernetes.io/service-name": ""}), None)]
-    #[case::null(json!({"kubernetes.io/service-name": null}), None)]
-    #[case::no_labels(json!(null), None)]
-    fn whose_it_is(#[case] labels: Value, #[case] expected: Option<&str>) {
-        let list: ObjectList<EndpointSlice> = serde_json::from_value(json!({
-            "apiVersion": "discovery.k8s.io/v1",
-            "kind": "EndpointSliceList",
-            "metadata": {"resourceVersion": "42"},
-            "items": [{"metadata": {"name": "a", "resourceVersion": "7", "labels": labels}}],
-        }))
-        .unwrap();
-        let [slice] = &list.items[..] else {
-            panic!("{list:?}");
-        };
-        assert_eq!(slice.service.as_deref(), expected);
-        assert_eq!(slice.metadata.resource_version.as_deref(), Some("7"));
-        assert_eq!(slice.metadata.labels, None);
-    }
-
-    #[test]
-    fn the_label_and_the_annotation_are_those_that_are_decoded() {
-        let slice: EndpointSlice = serde_json::from_value(json!({"metadata": {
-            "labels": {SERVICE_LABEL: "etcd"},
-            "annotations": {CHANGED_ANNOTATION: "2026-01-01T00:00:00Z"},
-        }}))
-        .unwrap();
-        assert_eq!(slice.service.as_deref(), Some("etcd"));
-        assert!(slice.unchanged_since.is_some());
     }
 
     #[rstest]

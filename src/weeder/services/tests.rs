@@ -48,7 +48,6 @@ fn list(services: &mut Services, slices: &[EndpointSlice]) -> Vec<(String, Chang
 }
 
 const RECOVERED: Change = Change::Ready(Opening::Recovered);
-const FOUND: Change = Change::Ready(Opening::FoundReady);
 const UNSEEN: Change = Change::Ready(Opening::ChangedUnseen);
 
 fn etcd(change: Change) -> Vec<(String, Change)> {
@@ -92,19 +91,6 @@ fn a_slice(
     assert_eq!(tell(&mut services, Event::Apply(applied)), expected);
 }
 
-#[test]
-fn deleting_slices_opens_nothing() {
-    let slices = [slice("a", "etcd", 1, false), slice("b", "etcd", 1, true)];
-    let mut services = listed(&["etcd"], &slices);
-    let [not_ready, ready] = slices;
-    assert_eq!(tell(&mut services, Event::Delete(not_ready)), []);
-    let gone = tell(&mut services, Event::Delete(ready.clone()));
-    assert_eq!(gone, etcd(Change::NotReady));
-    assert_eq!(tell(&mut services, Event::Delete(ready)), []);
-    assert_eq!(services.is_ready("ns", "etcd"), None);
-    assert!(services.namespaces.is_empty());
-}
-
 #[rstest]
 #[case::same(&[slice("a", "etcd", 1, true)], vec![])]
 #[case::changed(&[slice("a", "etcd", 2, true)], etcd(UNSEEN))]
@@ -121,72 +107,6 @@ fn a_list_after_a_break(#[case] shown: &[EndpointSlice], #[case] expected: Vec<(
     assert_eq!(list(&mut services, shown), expected);
     // Nothing is left to be told.
     assert_eq!(list(&mut services, shown), []);
-}
-
-#[test]
-fn what_has_become_ready_in_a_break_has_recovered() {
-    let mut services = listed(&["etcd"], &[slice("a", "etcd", 1, false)]);
-    let shown = [slice("a", "etcd", 2, true), slice("b", "etcd", 3, false)];
-    assert_eq!(list(&mut services, &shown), etcd(RECOVERED));
-}
-
-#[test]
-fn a_slice_that_a_list_shows_twice_counts_once() {
-    let shown = [slice("a", "events", 1, true), slice("a", "etcd", 2, true)];
-    let mut services = listed(&["etcd", "events"], &shown);
-    assert_eq!(services.is_ready("ns", "events"), None);
-    let gone = tell(&mut services, Event::Delete(slice("a", "etcd", 2, true)));
-    assert_eq!(gone, etcd(Change::NotReady));
-}
-
-#[test]
-fn a_list_that_is_broken_off_counts_for_nothing() {
-    let mut services = listed(&["etcd"], &[slice("a", "etcd", 1, true)]);
-    tell(&mut services, Event::Init);
-    tell(&mut services, Event::InitApply(slice("b", "etcd", 2, true)));
-    assert_eq!(services.is_ready("ns", "etcd"), Some(true));
-    assert_eq!(list(&mut services, &[]), etcd(Change::NotReady));
-}
-
-#[test]
-fn other_names_leave_what_is_known() {
-    let mut services = listed(&["etcd", "dns"], &[slice("a", "etcd", 1, true)]);
-    let former = services.names().clone();
-    services.watch(names(&["etcd", "events"]));
-    assert_ne!(former, *services.names());
-    assert!(!services.listed());
-    assert_eq!(services.is_ready("ns", "etcd"), Some(true));
-    // The former watch is over.
-    let late = Event::Apply(slice("a", "etcd", 2, false));
-    assert_eq!(services.event(&former, late, Instant::now()), []);
-    let shown = [slice("a", "etcd", 1, true), slice("b", "events", 1, true)];
-    let found = list(&mut services, &shown);
-    assert_eq!(found, [("ns/events".to_owned(), FOUND)]);
-    assert!(services.listed());
-}
-
-#[test]
-fn names_that_were_dropped_are_forgotten() {
-    let mut services = listed(&["etcd"], &[slice("a", "etcd", 1, true)]);
-    let former = services.names().clone();
-    services.watch(names(&[]));
-    assert!(services.listed() && services.namespaces.is_empty());
-    services.watch(names(&["etcd"]));
-    assert_ne!(former, *services.names(), "the watch has to begin anew");
-    assert_eq!(services.is_ready("ns", "etcd"), None);
-    assert_eq!(
-        list(&mut services, &[slice("a", "etcd", 1, true)]),
-        etcd(FOUND)
-    );
-}
-
-#[test]
-fn the_same_names_change_nothing() {
-    let mut services = listed(&["etcd"], &[]);
-    let before = services.names().clone();
-    services.watch(names(&["etcd"]));
-    assert_eq!(before, *services.names());
-    assert!(services.listed());
 }
 
 #[tokio::test(start_paused = true)]

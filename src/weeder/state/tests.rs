@@ -87,10 +87,6 @@ fn of_its_own(pod: &mut Value) {
     pod["metadata"]["ownerReferences"][0]["uid"] = pod["metadata"]["uid"].clone();
 }
 
-fn orphan(pod: &mut Value) {
-    pod["metadata"]["ownerReferences"] = json!([]);
-}
-
 impl Bench {
     fn new(namespaces: &[&str], policies: &[Value]) -> Self {
         let mut bench = Self::without_slices(namespaces, policies);

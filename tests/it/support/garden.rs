@@ -206,7 +206,7 @@ pub fn looping(pod: &mut Value) {
 }
 
 /// A selector of the label `app`.
-pub fn app(app: &str) -> Value {
+fn app(app: &str) -> Value {
     json!({"matchLabels": {"app": app}})
 }
 

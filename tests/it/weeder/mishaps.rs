@@ -18,20 +18,6 @@ fn reads_pods(call: &Call) -> bool {
     call.method == "GET" && call.resource == "pods"
 }
 
-#[tokio::test]
-async fn a_successor_of_the_same_name_is_kept() {
-    let garden = Garden::recovered().await;
-    garden.seed.interfere(1, is_deletion, |pod| {
-        pod["metadata"]["uid"] = json!("uid-new");
-        pod["status"] = json!({});
-    });
-    put_pod(&garden.seed, "a", "api-1", "api", true);
-    garden.pass(30).await;
-    let pod = garden.seed.get("pods", "a", "api-1").unwrap();
-    assert_eq!(pod["metadata"]["uid"], "uid-new");
-    assert_eq!(garden.deletions().len(), 1);
-}
-
 /// Each of these is told and tried again, while the pod still loops.
 #[test]
 fn a_refused_deletion_is_told_and_tried_again() {

@@ -1,6 +1,6 @@
 //! The whole weeder against a scripted seed: which pods are deleted, and when.
 
-use crate::support::{Garden, app, condition, looping, put_pod, put_slice, weed_policy};
+use crate::support::{Garden, put_pod, put_slice, weed_policy};
 use dependency_watchdog::weeder::slice::CHANGED_ANNOTATION;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
@@ -86,34 +86,6 @@ async fn a_service_that_nothing_says_became_ready_just_before_the_start_opens_no
 }
 
 #[tokio::test]
-async fn one_recovery_leads_to_the_next() {
-    let mut garden = Garden::new(&["a"]);
-    let mut policy = weed_policy("p", "etcd", "api");
-    policy["spec"]["servicesAndDependantSelectors"]["kube-apiserver"] =
-        json!({"podSelectors": [app("kcm"), app("mcm")]});
-    garden.seed.put(&policy);
-    put_slice(&garden.seed, "a", "etcd", false);
-    put_slice(&garden.seed, "a", "kube-apiserver", false);
-    for name in ["api", "kcm", "mcm"] {
-        put_pod(&garden.seed, "a", name, name, true);
-    }
-    garden.start();
-    garden
-        .status_where("both are seen", |status| status["services"]["watched"] == 2)
-        .await;
-    put_slice(&garden.seed, "a", "etcd", true);
-    garden.gone("api").await;
-    garden.pass(5).await;
-    assert!(garden.has("kcm") && garden.has("mcm"));
-    put_slice(&garden.seed, "a", "kube-apiserver", true);
-    garden.gone("kcm").await;
-    garden.gone("mcm").await;
-    garden
-        .status_where("all are told", |status| status["weeded"] == 3)
-        .await;
-}
-
-#[tokio::test]
 async fn a_pod_that_nothing_would_bring_back_is_left_alone() {
     let garden = found_ready(|garden| {
         put_pod(&garden.seed, "a", "api-1", "api", true);
@@ -176,85 +148,5 @@ async fn in_mode_dry_run_it_is_only_told() {
     assert_eq!(garden.told("WouldWeed").len(), 1);
     // The window is still open when it is meant.
     garden.change_policy(|policy| policy["spec"]["mode"] = json!("Enforce"));
-    garden.gone("api-1").await;
-}
-
-#[tokio::test]
-async fn with_the_flag_dry_run_every_policy_is_only_told() {
-    let mut garden = Garden::new(&["a"]);
-    garden.seed.put(&weed_policy("p", "etcd", "api"));
-    put_slice(&garden.seed, "a", "etcd", true);
-    put_pod(&garden.seed, "a", "api-1", "api", true);
-    garden.dry_run = true;
-    garden.start();
-    let status = garden
-        .status_where("it is told", |status| {
-            status["lastWeeds"][0]["pod"] == "api-1"
-        })
-        .await;
-    assert_eq!(status["lastWeeds"][0]["dryRun"], true);
-    assert_eq!(condition(&status, "Ready")["reason"], "DryRun");
-    garden.pass(30).await;
-    assert_eq!(garden.deletions().len(), 0);
-    garden.stop().await;
-    garden.dry_run = false;
-    garden.start();
-    garden.gone("api-1").await;
-}
-
-#[test]
-fn a_policy_that_is_taken_away_stops_at_once() {
-    type Withdraw = fn(&Garden);
-    let ways: [(&str, Withdraw); 7] = [
-        ("invalid", |it| {
-            it.change_policy(|policy| policy["spec"]["watchDuration"] = json!("-1h"));
-        }),
-        ("namespace terminating", |it| {
-            it.seed.change("namespaces", "", "a", |namespace| {
-                namespace["metadata"]["deletionTimestamp"] = json!("2026-11-20T11:02:33Z");
-            });
-        }),
-        ("namespace gone", |it| it.seed.delete("namespaces", "", "a")),
-        ("suspended", |it| {
-            it.change_policy(|policy| policy["spec"]["suspend"] = json!(true));
-        }),
-        ("deleted", |it| it.seed.delete("weedpolicies", "", "p")),
-        ("selects others", |it| {
-            it.change_policy(|policy| {
-                policy["spec"]["namespaceSelector"] = json!({"matchLabels": {"name": "b"}});
-            });
-        }),
-        ("names others", |it| {
-            it.change_policy(|policy| {
-                policy["spec"]["servicesAndDependantSelectors"] =
-                    json!({"web": {"podSelectors": [app("api")]}});
-            });
-        }),
-    ];
-    for (way, withdraw) in ways {
-        crate::support::run(async move {
-            let garden = Garden::recovered().await;
-            put_pod(&garden.seed, "a", "api-1", "api", false);
-            withdraw(&garden);
-            garden.pass(2).await;
-            assert_eq!(garden.seed.watches("pods"), 0, "{way}");
-            garden.seed.change("pods", "a", "api-1", looping);
-            garden.pass(30).await;
-            assert!(garden.has("api-1"), "{way}");
-        });
-    }
-}
-
-#[tokio::test]
-async fn an_unreadable_policy_is_invalid_and_keeps_no_other_from_its_work() {
-    let garden = Garden::unready().await;
-    let mut broken = weed_policy("q", "etcd", "api");
-    broken["spec"]["watchDuration"] = json!("-1h");
-    garden.seed.put(&broken);
-    garden.pass(5).await;
-    let status = garden.seed.get("weedpolicies", "", "q").unwrap()["status"].clone();
-    assert_eq!(condition(&status, "Ready")["reason"], "Invalid");
-    put_pod(&garden.seed, "a", "api-1", "api", true);
-    put_slice(&garden.seed, "a", "etcd", true);
     garden.gone("api-1").await;
 }

@@ -160,38 +160,6 @@ fn ready_tells_which_services_are_not(
     );
 }
 
-#[rstest]
-#[case::enforced(
-    Mode::Enforce,
-    "pods that need them are deleted while they are in CrashLoopBackOff"
-)]
-#[case::tried(
-    Mode::DryRun,
-    "the mode is DryRun, so no pod that needs them is deleted"
-)]
-fn weeding_tells_for_which_services(#[case] mode: Mode, #[case] done: &str) {
-    let report = WeedReport {
-        mode,
-        windows: 5,
-        open: ["a/x", "b/x", "c/x"].map(str::to_owned).into(),
-        ..sound()
-    };
-    let expected = format!(
-        "5 services became ready, or turned out to be, less than watchDuration ago: a/x, b/x, c/x \
-         and 2 more; {done}"
-    );
-    assert_eq!(message(&report, WEEDING), expected);
-    assert_eq!(written(&report).open_windows, 5);
-    let one = WeedReport {
-        mode,
-        ..recovering()
-    };
-    let expected = format!(
-        "1 service became ready, or turned out to be, less than watchDuration ago: a/etcd; {done}"
-    );
-    assert_eq!(message(&one, WEEDING), expected);
-}
-
 #[test]
 fn degraded_tells_all_that_is_amiss() {
     let reasons = [DELETION_REFUSED; 5].into_iter().chain([PODS_UNWATCHED]);
@@ -208,24 +176,6 @@ fn degraded_tells_all_that_is_amiss() {
          a recovery calls for, grant them to its ServiceAccount as manifests/weeder/rbac.yaml does: \
          delete pods"
     );
-}
-
-/// In its place among what else is amiss, and so that a successor finds it there.
-#[rstest]
-#[case::alone(sound(), RIGHTS_MISSING)]
-#[case::after_a_refusal(troubled(&[DELETION_REFUSED]), DELETION_REFUSED)]
-#[case::suspended(suspended(), RIGHTS_MISSING)]
-fn rights_that_are_missing_are_told_and_found_again(
-    #[case] report: WeedReport,
-    #[case] reason: &str,
-) {
-    let without = written(&report);
-    assert_eq!(RIGHTS.told(&without.conditions), None);
-    let lacking = RIGHTS.lacking(&["delete pods".to_owned()]);
-    let before = WeedPolicyStatus::default();
-    let status = status(&report, lacking.as_deref(), &before, Timestamp::UNIX_EPOCH);
-    assert_eq!(condition(&status, DEGRADED).unwrap().reason, reason);
-    assert_eq!(RIGHTS.told(&status.conditions), lacking.as_deref());
 }
 
 #[test]
@@ -257,22 +207,4 @@ fn what_was_done_is_bounded_and_the_newest_stays() {
     assert_eq!(status.weeded, 5_000_000_000);
     assert_eq!(status.last_weeds, (0..10).map(weed).collect::<Vec<_>>());
     assert_eq!(status.left_alone, (0..10).map(left).collect::<Vec<_>>());
-}
-
-/// Each of these alone is worth a write; the same again, or at another time, is not.
-#[rstest]
-#[case::generation(WeedReport { generation: 8, ..sound() })]
-#[case::listing(WeedReport { listed: false, ..sound() })]
-#[case::services(WeedReport { services: 3, ready: 3, ..sound() })]
-#[case::others_are_not_ready(WeedReport { ready: 1, not_ready: vec!["b/etcd".to_owned()], ..sound() })]
-#[case::window(recovering())]
-#[case::weeded(WeedReport { weeded: 1, ..sound() })]
-#[case::suspended(suspended())]
-#[case::trouble(troubled(&[DELETION_REFUSED]))]
-fn what_is_new_differs(#[case] report: WeedReport) {
-    let before = written(&sound());
-    let after = status(&report, None, &before, Timestamp::UNIX_EPOCH);
-    assert_ne!(before, after);
-    let later = Timestamp::from_second(1_000).unwrap();
-    assert_eq!(after, status(&report, None, &after, later));
 }

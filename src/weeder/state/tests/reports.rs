@@ -58,24 +58,6 @@ fn a_status_goes_on_where_it_was_although_the_policy_cannot_be_read() {
 }
 
 #[test]
-fn the_last_weeds_are_ten() {
-    let (mut bench, watch) = Bench::weeding(&[plain("a")]);
-    for pod in 0..15 {
-        bench.pass(SECOND);
-        bench.show(&watch, self::pod("ns", &format!("p{pod}"), 1, of_its_own));
-        let deletion = bench.next().unwrap();
-        bench.end(deletion, Ok(()));
-    }
-    let report = bench.report();
-    let pods: Vec<_> = report.last_weeds.iter().map(|it| &*it.pod).collect();
-    let expected: Vec<_> = (5..15).rev().map(|pod| format!("p{pod}")).collect();
-    assert_eq!(
-        (report.weeded, pods),
-        (15, expected.iter().map(|it| &**it).collect())
-    );
-}
-
-#[test]
 fn a_report_tells_of_services_windows_and_watches() {
     let two = policy("a", "etcd", "api", |it| {
         let services = &mut it["spec"]["servicesAndDependantSelectors"];
@@ -104,47 +86,4 @@ fn a_report_tells_of_services_windows_and_watches() {
     bench.ready("one", "etcd", false);
     bench.ready("one", "etcd", true);
     assert_eq!(bench.report().troubles, []);
-}
-
-/// Who has to mend it needs to know what failed, of which a status and an event hold only the
-/// beginning.
-#[test]
-fn what_failed_is_told_of_pods_with_a_long_selector_too() {
-    let expressions: Vec<Value> = (0..32)
-        .map(|key| {
-            let values: Vec<_> = (0..64).map(|value| format!("v{value:062}")).collect();
-            json!({"key": format!("key-{key}"), "operator": "NotIn", "values": values})
-        })
-        .collect();
-    let long = policy("a", "etcd", "api", |it| {
-        let selector = &mut it["spec"]["servicesAndDependantSelectors"]["etcd"]["podSelectors"][0];
-        *selector = json!({"matchExpressions": expressions});
-    });
-    let (mut bench, watch) = Bench::weeding(&[long]);
-    bench.state.pod_watch_broke(&watch, "no (403)".to_owned());
-    let report = bench.report();
-    let [trouble] = &report.troubles[..] else {
-        panic!("{report:?}");
-    };
-    let message = &trouble.message;
-    assert!(message.starts_with("pods key-0 notin (v000"), "{message}");
-    assert!(
-        message.ends_with("… in namespace ns are not watched: no (403)"),
-        "{message}"
-    );
-    assert!(message.len() < 300, "{message}");
-}
-
-#[test]
-fn a_policy_with_problems_covers_nothing_and_says_which() {
-    let (mut bench, _) = Bench::weeding(&[plain("a")]);
-    bench.policy(policy("a", "etcd", "api", |it| {
-        it["spec"]["mode"] = json!("Maybe")
-    }));
-    let report = bench.report();
-    assert_eq!(
-        (report.services, report.windows, report.problems.len()),
-        (0, 0, 1)
-    );
-    assert!(bench.state.service_names().is_empty() && bench.state.pod_watches().is_empty());
 }
