@@ -129,27 +129,4 @@ mod tests {
             now = due;
         }
     }
-
-    #[test]
-    fn a_run_that_ends_by_itself_and_another_container_begin_anew() {
-        let (check, now) = (check(10, 1), Instant::now());
-        let mut cuts = Cuts::default();
-        let second = Duration::from_secs(20);
-        for _ in 0..5 {
-            cuts.cut("a", now, &check);
-        }
-        cuts.cut("b", now, &check);
-        assert_eq!(cuts.wait().unwrap().delay, second);
-        cuts.cut("b", now, &check);
-        cuts.reset();
-        assert_eq!(cuts, Cuts::default());
-        cuts.cut("b", now, &check);
-        assert_eq!(cuts.wait().unwrap().delay, second);
-    }
-
-    #[test]
-    fn however_many_are_cut_it_is_run_every_five_minutes() {
-        assert_eq!(delay(u32::MAX, 1, Duration::from_secs(10)), LONGEST);
-        assert_eq!(delay(u32::MAX, 0, Duration::from_secs(10)), LONGEST);
-    }
 }

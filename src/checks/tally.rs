@@ -113,7 +113,6 @@ impl Tally {
 mod tests {
     use std::time::Duration;
 
-    use proptest::prelude::*;
     use rstest::rstest;
 
     use super::*;
@@ -196,31 +195,5 @@ mod tests {
         });
         runs.chars().for_each(|run| tally.count(outcome(run)));
         assert_eq!(tally.message().as_deref(), expected, "{runs}");
-    }
-
-    proptest! {
-        /// A result is what the last runs say that say something.
-        #[test]
-        fn a_result_has_its_runs(failures in 1_u32..5, successes in 1_u32..5, runs in "[-+t~?]{0,40}") {
-            let known: Vec<bool> = runs
-                .chars()
-                .filter(|run| *run != '?')
-                .map(|run| outcome(run).said() == Said::Yes)
-                .collect();
-            let mut expected = 'U';
-            for end in 1..=known.len() {
-                let row = |wanted| known[..end].iter().rev().take_while(|passed| **passed == wanted).count();
-                if row(true) >= successes as usize {
-                    expected = 'P';
-                } else if row(false) >= failures as usize {
-                    expected = 'F';
-                }
-            }
-            if runs.ends_with('?') {
-                expected = 'U';
-            }
-            let last = results(failures, successes, &runs).chars().next_back();
-            prop_assert_eq!(last.unwrap_or('U'), expected);
-        }
     }
 }

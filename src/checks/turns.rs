@@ -125,7 +125,7 @@ impl Drop for Turn {
 
 #[cfg(test)]
 mod tests {
-    use futures::{FutureExt as _, future::join_all};
+    use futures::FutureExt as _;
     use proptest::prelude::*;
 
     use super::*;
@@ -152,50 +152,6 @@ mod tests {
         drop((first, second, third));
         let state = turns.lock();
         assert_eq!((state.free, state.policies.len()), (8, 0));
-    }
-
-    #[test]
-    fn alone_it_is_never_kept_from_the_only_place() {
-        let turns = Turns::new(1);
-        let one = take(&turns, "a");
-        assert_eq!(one.len(), 1);
-        drop(one);
-        assert_eq!(take(&turns, "b").len(), 1);
-    }
-
-    /// All of one policy hang, and many more of its runs wait: another has its turn all the same.
-    #[tokio::test]
-    async fn what_hangs_keeps_no_other_policy_waiting() {
-        let turns = Turns::new(8);
-        let hanging = take(&turns, "a");
-        let a = policy("a");
-        let mut waiting = Box::pin(join_all((0..100).map(|_| turns.take(&a))));
-        assert!(waiting.as_mut().now_or_never().is_none());
-        assert!(!take(&turns, "b").is_empty());
-        drop(hanging);
-        drop(waiting);
-        assert_eq!(turns.lock().free, 8);
-    }
-
-    #[tokio::test]
-    async fn whoever_has_the_fewest_is_next_and_among_equals_who_asked_first() {
-        let turns = Turns::new(8);
-        let (a, b) = (policy("a"), policy("b"));
-        let mut held = take(&turns, "a");
-        let others = take(&turns, "b");
-        assert_eq!((held.len(), others.len()), (4, 2));
-        let mut first = Box::pin(turns.take(&a));
-        let mut second = Box::pin(turns.take(&a));
-        let mut other = Box::pin(turns.take(&b));
-        for waiting in [&mut first, &mut second, &mut other] {
-            assert!(waiting.as_mut().now_or_never().is_none());
-        }
-        held.pop();
-        assert!(first.as_mut().now_or_never().is_none());
-        let _other = other.await;
-        held.pop();
-        let _first = first.await;
-        assert!(second.as_mut().now_or_never().is_none());
     }
 
     #[derive(Clone, Debug)]

@@ -94,47 +94,6 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_that_lags_causes_no_second_write() {
-        let mut finalizer = Finalizer::new(false);
-        finalizer.wrote(true);
-        finalizer.seen(false);
-        assert_eq!(finalizer.change(true, false), None);
-        finalizer.seen(true);
-        assert_eq!(finalizer.change(true, false), None);
-        finalizer.wrote(false);
-        finalizer.seen(true);
-        assert_eq!(finalizer.change(false, false), None);
-    }
-
-    #[rstest]
-    #[case::on(true)]
-    #[case::off(false)]
-    fn after_a_failure_whatever_is_needed_is_written(#[case] needed: bool) {
-        for on in [true, false] {
-            let mut finalizer = Finalizer::new(on);
-            finalizer.schedule.failed();
-            assert_eq!(finalizer.change(needed, false), Some(needed));
-            finalizer.wrote(needed);
-            assert_eq!(finalizer.change(needed, false), None);
-        }
-    }
-
-    #[test]
-    fn what_the_watch_newly_tells_after_a_failure_is_known() {
-        let mut finalizer = Finalizer::new(true);
-        finalizer.schedule.failed();
-        finalizer.seen(false);
-        assert_eq!(finalizer.change(false, false), None);
-    }
-
-    #[test]
-    fn one_that_somebody_took_off_is_put_on_again() {
-        let mut finalizer = Finalizer::new(true);
-        finalizer.seen(false);
-        assert_eq!(finalizer.change(true, false), Some(true));
-    }
-
-    #[test]
     fn each_coming_and_going_is_told_once() {
         let mut finalizer = Finalizer::new(false);
         assert_eq!(finalizer.news(true), None, "it is not there yet");

@@ -1,4 +1,4 @@
-use kube::core::{ObjectList, WatchEvent};
+use kube::core::ObjectList;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -134,20 +134,6 @@ fn a_wrong_type_names_the_field(#[case] shoot: Value, #[case] reason: &str) {
 }
 
 #[test]
-fn a_reason_is_bounded() {
-    let shoot = json!({"status": {"hibernated": "é".repeat(10_000)}});
-    assert_eq!(
-        cluster(shoot)
-            .shoot
-            .unwrap_err()
-            .to_string()
-            .chars()
-            .count(),
-        MAX_REASON
-    );
-}
-
-#[test]
 fn labels_survive_an_unreadable_shoot_and_the_cluster_overrides_them() {
     let cluster: Cluster = serde_json::from_value(json!({
         "metadata": {"name": "c", "labels": {"both": "cluster", "own": "1"}},
@@ -165,29 +151,6 @@ fn labels_survive_an_unreadable_shoot_and_the_cluster_overrides_them() {
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .into()
     );
-}
-
-#[test]
-fn one_unreadable_shoot_does_not_hide_the_others() {
-    let body = json!({
-        "apiVersion": "extensions.gardener.cloud/v1alpha1",
-        "kind": "ClusterList",
-        "metadata": {"resourceVersion": "7"},
-        "items": [
-            {"metadata": {"name": "a"}, "spec": {"shoot": {"spec": "broken"}}},
-            {"metadata": {"name": "b"}, "spec": {}},
-            {"metadata": {"name": "c"}, "spec": null},
-            {
-                "metadata": {"name": "d", "managedFields": [{"manager": "gardenlet"}]},
-                "spec": {"cloudProfile": {"a": [1, 2]}, "shoot": {"status": {}}},
-            },
-        ],
-    })
-    .to_string();
-    let list: ObjectList<Cluster> = serde_json::from_str(&body).unwrap();
-    let readable: Vec<_> = list.items.iter().map(|it| it.shoot.is_ok()).collect();
-    assert_eq!(readable, [false, false, false, true]);
-    assert_eq!(list.items[3].metadata.managed_fields, None);
 }
 
 /// In what is not read, where gardenlet copies what a user wrote; or in what is.
@@ -208,17 +171,4 @@ fn depth_hides_no_other_cluster(#[case] field: &str, #[case] is_readable: bool) 
     assert_eq!(list.items[0].shoot.is_ok(), is_readable);
     assert_eq!(list.items[0].shoot_labels["stage"], "live");
     assert!(list.items[1].shoot.is_ok());
-}
-
-/// API servers write the type first, so that the object is not buffered before it is read.
-#[test]
-fn a_watch_event_is_read_as_it_comes() {
-    let event = r#"{"type":"ADDED","object":{
-        "apiVersion": "extensions.gardener.cloud/v1alpha1",
-        "kind": "Cluster",
-        "metadata": {"name": "a"},
-        "spec": {"shoot": {"status": {"hibernated": "?"}}}
-    }}"#;
-    let event: WatchEvent<Cluster> = serde_json::from_str(event).unwrap();
-    assert!(matches!(event, WatchEvent::Added(cluster) if cluster.shoot.is_err()));
 }

@@ -53,14 +53,10 @@ fn key(it: &CheckStatus) -> impl Eq + Hash + '_ {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
-    use proptest::{prelude::*, sample::select};
 
     use super::*;
     use crate::{
-        api::{
-            CheckResult::{Failing, Passing, Unknown},
-            CheckRole, CheckType,
-        },
+        api::CheckResult::{Failing, Passing, Unknown},
         prober::report::fixtures::check,
     };
 
@@ -87,51 +83,5 @@ mod tests {
         assert_eq!(told(since(Failing, 10)), since(Failing, 10));
         assert_eq!(told(since(Passing, 11)), since(Passing, 11));
         assert_eq!(told(check("a", Unknown)), check("a", Unknown));
-    }
-
-    /// Any check of a few, so that many are alike.
-    fn any_check() -> impl Strategy<Value = CheckStatus> {
-        (
-            select(vec!["a", "b", "a\u{0}"]),
-            select(vec![None, Some(CheckRole::Gate), Some(CheckRole::Observe)]),
-            select(vec![CheckType::Exec, CheckType::HttpGet]),
-            select(vec![Unknown, Passing, Failing]),
-            prop::option::of(-4_i64..4),
-            prop::option::of("\\PC{0,9}"),
-        )
-            .prop_map(|(name, role, r#type, result, since, message)| CheckStatus {
-                name: name.to_owned(),
-                role,
-                r#type,
-                result,
-                since: since.map(|it| Time(Timestamp::from_second(it).unwrap())),
-                message,
-            })
-    }
-
-    proptest! {
-        /// Whatever a record says, or says twice: it stands for that check alone, and only until that
-        /// has come to something.
-        #[test]
-        fn what_is_recalled_is_about_no_other_check(
-            before in prop::collection::vec(any_check(), 0..6),
-            reports in prop::collection::vec(prop::collection::vec(any_check(), 0..4), 1..4),
-        ) {
-            let key = |it: &CheckStatus| (it.name.clone(), it.role, it.r#type);
-            let mut recalled = Recalled::new(&before);
-            for report in reports {
-                let mut filled = report.clone();
-                recalled.fill_in(&mut filled);
-                prop_assert!(recalled.0.len() <= before.len());
-                for (said, check) in report.iter().zip(&filled) {
-                    prop_assert_eq!(key(said), key(check));
-                    let unrun = said.result == Unknown && said.since.is_none();
-                    let was = before.iter().any(|it| it == check);
-                    let (result, message) = (check.result, &check.message);
-                    let same = result == said.result && *message == said.message;
-                    prop_assert!(same || unrun && was, "{:?} became {:?}", said, check);
-                }
-            }
-        }
     }
 }

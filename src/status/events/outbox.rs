@@ -179,17 +179,4 @@ mod tests {
             expected
         );
     }
-
-    #[rstest]
-    #[case::short("ab", 3, "ab")]
-    #[case::just("abc", 3, "abc")]
-    #[case::long("abcd", 3, "abc")]
-    #[case::between_bytes("abß", 3, "ab")]
-    fn a_text_is_cut_between_characters(
-        #[case] text: &str,
-        #[case] most: usize,
-        #[case] expected: &str,
-    ) {
-        assert_eq!(cut(text.to_owned(), most), expected);
-    }
 }

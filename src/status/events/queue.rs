@@ -119,14 +119,4 @@ mod tests {
         let expected: Vec<String> = expected.map(|number| number.to_string()).collect();
         assert_eq!(notes(queue), expected);
     }
-
-    #[test]
-    fn what_is_given_up_is_counted() {
-        let mut queue = Queue::new(EventCounts::default());
-        for number in 0..3 {
-            push(&mut queue, &SCALED_UP, number);
-        }
-        queue.give_up(true);
-        assert_eq!(dropped(&queue), 4);
-    }
 }

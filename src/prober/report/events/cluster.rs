@@ -132,7 +132,7 @@ mod tests {
                 finding::{Finding, HeldBack},
                 fixtures::{self, assessment, closed, owed, problem, report},
             },
-            verdict::{Verdict, ZoneCount},
+            verdict::Verdict,
         },
         status::events::Kind,
     };
@@ -296,44 +296,5 @@ mod tests {
         assert!(told.iter().all(|event| !event.note.is_empty()));
         // Refreshed, or left to a successor, it says the same.
         assert_eq!(transitions(&now, &now), []);
-    }
-
-    fn note(before: &ClusterReport, now: &ClusterReport) -> String {
-        let (before, now) = statuses(before, now);
-        transitions(&before, &now).swap_remove(0).note
-    }
-
-    #[test]
-    fn notes_carry_the_evidence() {
-        let note_of_outage = note(&healthy(), &scaling_down());
-        assert!(
-            note_of_outage.contains("5 of 5 node leases"),
-            "{note_of_outage}"
-        );
-        let restored = note(&restoring(), &after(Action::Restored, 800));
-        assert!(
-            restored.starts_with("its dependents are back after 12m 5s; none of 5 node leases"),
-            "{restored}"
-        );
-        let mut silent = assessment(5, 5);
-        silent.zones = vec![ZoneCount {
-            name: Some("a".into()),
-            candidates: 5,
-            expired: 5,
-        }];
-        let finding = Finding::Judged(Verdict::Outage, Box::new(silent));
-        let overdue = ClusterReport {
-            finding,
-            ..overdue()
-        };
-        assert!(note(&active(), &overdue).contains("a 5 of 5 silent"));
-        assert_eq!(
-            note(&skipped("WakingUp"), &healthy()),
-            "it is probed; it was not: WakingUp"
-        );
-        assert_eq!(
-            note(&healthy(), &skipped("Hibernated")),
-            "Hibernated: what was seen"
-        );
     }
 }

@@ -79,13 +79,3 @@ fn what_is_only_observed_is_written_last() {
     take(&mut objects, "d", outage);
     assert_eq!(order(&mut objects), ["d", "c", "a", "b"]);
 }
-
-/// Else the writer would come back to it for ever.
-#[test]
-fn what_is_forgotten_is_not_due() {
-    let mut objects = written(&[]);
-    take(&mut objects, "a", state(ClusterState::Online));
-    assert!(objects.next().is_some());
-    objects.forget("a");
-    assert!(objects.next().is_none());
-}

@@ -40,14 +40,6 @@ fn clusters_that_fell_silent_at_once(
     assert_eq!(found, expected);
 }
 
-#[test]
-fn the_message_counts_and_says_where_to_look() {
-    let found = widespread(&silent(&[1, 2, 3]), 7).unwrap();
-    let expected = "3 of 7 probed clusters fell silent within 60s, the first at 1970-01-01T00:00:01Z: \
-                    look for a common cause (network of the seed, NAT, load balancer, DNS)";
-    assert_eq!(found.message(), expected);
-}
-
 /// Since when it is silent: protected since second 5, and told now at second 9.
 #[rstest]
 #[case::outage(Protection::None, "Outage", true, Some(9))]
