@@ -19,7 +19,7 @@ pub use self::{
     clock::{Activity, Clock, run},
     encode::encoded,
     failure::Failure,
-    garden::{Garden, app, looping, put_namespace, put_pod, put_slice, weed_policy},
+    garden::{Garden, looping, put_namespace, put_pod, put_slice, weed_policy},
     openmetrics::{Exposition, Family},
     protection::{
         DEPENDENTS, DOWN, LONG, RUNNING, assert_back, assert_kept, assert_released,
@@ -29,14 +29,14 @@ pub use self::{
     recording::Runs,
     seed::{Call, Seed},
     shoot::{Read, ScriptedShoot},
-    stage::{EVER, Stage, delayed, doubt, healthy, info, new_acting, outage, selected, verdict},
+    stage::{EVER, Stage, doubt, healthy, info, new_acting, outage, selected},
     stall::{Case, Stalls, not_taken},
     target::{
         Target, api, check, ended, exit, gone, head, http, names, once, runner, tls, tls_with,
     },
     world::{
-        INTERVAL, NODES, World, condition, degraded, policy, put_cluster, put_kubeconfig,
-        put_secret, put_workload,
+        INTERVAL, NODES, World, condition, degraded, policy, put_kubeconfig, put_secret,
+        put_workload,
     },
 };
 

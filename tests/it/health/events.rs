@@ -3,10 +3,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use crate::support::{
-    Call, DEPENDENTS, Failure, LONG, Seed, World, assert_back, change_policy, change_shoot,
-    protected, run,
-};
+use crate::support::{Call, DEPENDENTS, Failure, LONG, Seed, World, assert_back, protected, run};
 use serde_json::{Value, json};
 
 /// `Warning ScaledDown` or the like, by the kind and the name of the object, in order.
@@ -169,54 +166,6 @@ async fn a_dependent_that_cannot_be_scaled_is_told_once() {
     let told = told(&world.seed);
     assert_eq!(told["Deployment mcm"], ["Warning ScalingForbidden"]);
     assert_eq!(told["ClusterHealth a"], ["Warning Protecting"]);
-}
-
-#[tokio::test]
-async fn what_becomes_of_a_policy_and_of_the_state_of_a_shoot_is_told() {
-    let world = healthy_world().await;
-    change_policy(&world, "p", |policy| {
-        policy["spec"]["mode"] = json!("DryRun")
-    });
-    world.shoot("a").silence(100);
-    world.reason("a", "Outage").await;
-    world.clock.pass(LONG).await;
-    assert!(note(&world.seed, "WouldProtect").ends_with("scaled to zero: ca, kcm, mcm"));
-    world.shoot("a").renew();
-    world.reason("a", "Healthy").await;
-    change_policy(&world, "p", |policy| {
-        policy["spec"]["suspend"] = json!(true)
-    });
-    world.clock.pass(LONG).await;
-    change_policy(&world, "p", |policy| {
-        policy["spec"]["suspend"] = json!(false)
-    });
-    world.clock.pass(LONG).await;
-    change_shoot(&world, |shoot| {
-        shoot["spec"]["hibernation"] = json!({"enabled": true});
-        shoot["status"]["hibernated"] = json!(true);
-    });
-    world.clock.pass(LONG).await;
-    for interval in ["0s", "10s"] {
-        change_policy(&world, "p", |policy| {
-            policy["spec"]["probeInterval"] = json!(interval);
-        });
-        world.clock.pass(LONG).await;
-    }
-    assert_eq!(
-        told(&world.seed),
-        expected(&[
-            (
-                "ClusterHealth a",
-                &[
-                    "Warning WouldProtect",
-                    "Normal Skipped",
-                    "Normal Probed",
-                    "Normal Skipped"
-                ]
-            ),
-            ("ProbePolicy p", &["Warning Invalid", "Normal Valid"]),
-        ])
-    );
 }
 
 /// What was written of dependents and statuses in an outage and after it, since it began.

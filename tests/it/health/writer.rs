@@ -340,33 +340,6 @@ async fn a_cluster_health_that_somebody_deletes_is_created_at_once() {
     assert!((5..=11).contains(&created), "{created}");
 }
 
-#[tokio::test]
-async fn healthy_probes_cause_no_writes() {
-    let desk = Desk::healthy().await;
-    for expired in [1, 2, 1, 2, 1] {
-        let seen = Box::new(assessment(5, expired));
-        desk.tell(found(Finding::Judged(Verdict::Healthy, seen)))
-            .await;
-        desk.clock.pass(Duration::from_secs(10)).await;
-    }
-    assert_eq!(desk.seed.briefs(), Vec::<String>::new());
-    // But none is to be left at a count that is over.
-    desk.tell(healthy()).await;
-    assert_eq!(desk.count("PATCH clusterhealths/status/a"), 0);
-    let seen = Box::new(assessment(5, 1));
-    desk.tell(ClusterReport {
-        mode: Mode::DryRun,
-        ..found(Finding::Judged(Verdict::Healthy, seen))
-    })
-    .await;
-    desk.tell(ClusterReport {
-        mode: Mode::DryRun,
-        ..healthy()
-    })
-    .await;
-    assert_eq!(desk.health()["leases"]["expired"], 0);
-}
-
 fn seen(state: ClusterState) -> ClusterReport {
     ClusterReport {
         observed: Some(View {
@@ -516,54 +489,6 @@ async fn a_policy_keeps_its_conditions_over_a_restart() {
     let protecting = condition(&status, "Protecting");
     assert_eq!(protecting["status"], "True");
     assert_ne!(protecting["lastTransitionTime"], SINCE);
-}
-
-#[tokio::test]
-async fn clusters_that_fall_silent_at_once_are_told_on_their_policy() {
-    let mut desk = Desk::new(Left::default());
-    let names: [Arc<str>; 4] = ["a".into(), "b".into(), "c".into(), "d".into()];
-    desk.policy(|it| it.selected = names.to_vec());
-    for name in &names {
-        desk.reporter.cluster(name, healthy());
-    }
-    desk.clock.pass(Duration::from_secs(10)).await;
-    let since = || ClusterReport {
-        protected_since: Some(SINCE.parse().unwrap()),
-        ..protected()
-    };
-    let told = |desk: &Desk| {
-        let status = desk.policy_status();
-        let conditions = status["conditions"].as_array().unwrap().clone();
-        let found = conditions
-            .into_iter()
-            .find(|it| it["type"] == "WidespreadOutage");
-        found.map(|it| it["message"].as_str().unwrap().to_owned())
-    };
-    for name in &names[..2] {
-        desk.reporter.cluster(name, since());
-    }
-    desk.clock.pass(Duration::from_secs(10)).await;
-    assert_eq!(told(&desk), None);
-    desk.reporter.cluster(&names[2], since());
-    desk.clock.pass(Duration::from_secs(10)).await;
-    let message = told(&desk).unwrap();
-    assert!(message.starts_with("3 of 4 probed clusters"), "{message}");
-    // A restart in the middle of it changes nothing.
-    desk.restart(desk.left()).await;
-    desk.seed.forget_calls();
-    desk.policy(|it| {
-        it.held = true;
-        it.selected = names.to_vec();
-    });
-    desk.clock.pass(Duration::from_secs(10)).await;
-    assert_eq!(told(&desk), Some(message));
-    assert_eq!(desk.seed.briefs(), Vec::<String>::new());
-    for name in &names[..3] {
-        desk.reporter.cluster(name, since());
-    }
-    desk.reporter.cluster(&names[0], healthy());
-    desk.clock.pass(Duration::from_secs(10)).await;
-    assert_eq!(told(&desk), None);
 }
 
 /// A tool that waits for the policy goes on. A cluster without a verdict in time is reported although

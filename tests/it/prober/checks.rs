@@ -7,8 +7,8 @@ use std::sync::{
 };
 
 use crate::support::{
-    LONG, RUNNING, Target, World, assert_back, assert_kept, change_policy, change_shoot, condition,
-    deselect, gone, http, run,
+    LONG, RUNNING, Target, World, assert_back, assert_kept, change_policy, condition, gone, http,
+    run,
 };
 use serde_json::{Value, json};
 
@@ -154,41 +154,6 @@ async fn a_check_that_cannot_be_made_holds_a_restore_back_and_takes_nothing() {
     assert_back(&world);
 }
 
-#[tokio::test]
-async fn a_gate_that_fails_in_the_middle_of_a_restore_holds_back_the_rest() {
-    let (world, patient) = checked("Gate", 200).await;
-    change_policy(&world, "p", |policy| {
-        // kcm, the last.
-        policy["spec"]["dependentResourceInfos"][0]["scaleUp"]["initialDelay"] = json!("30s");
-    });
-    world.reason("a", "Healthy").await;
-    world.shoot("a").silence(100);
-    world.protection("a", "Active").await;
-    world.shoot("a").renew();
-    let halfway = || (world.replicas("a") == [0, 2, 3]).then_some(());
-    world.clock.until("two of three are back", halfway).await;
-    patient.answers(500);
-    world.clock.pass(LONG).await;
-    assert_eq!(world.replicas("a"), [0, 2, 3]);
-    let status = world.health("a");
-    assert_eq!(condition(&status, "Protecting")["reason"], "HeldBack");
-    patient.answers(200);
-    world.protection("a", "None").await;
-    assert_back(&world);
-}
-
-#[tokio::test]
-async fn a_cluster_that_is_let_go_waits_for_its_gate() {
-    let (world, patient) = protected(500).await;
-    change_policy(&world, "p", deselect);
-    world.shoot("a").renew();
-    assert_held_back(&world, "the Gate etcd fails").await;
-    patient.answers(200);
-    let let_go = || world.health("a").is_null().then_some(());
-    world.clock.until("it is let go", let_go).await;
-    assert_back(&world);
-}
-
 /// Whether a Gate still passes is not known before it has been run.
 #[tokio::test]
 async fn a_gate_has_to_pass_anew_after_a_restart() {
@@ -202,17 +167,6 @@ async fn a_gate_has_to_pass_anew_after_a_restart() {
     world.reason("a", "Healthy").await;
     let why = "the Gate etcd tells nothing: it has not been run yet";
     assert_held_back(&world, why).await;
-    world.protection("a", "None").await;
-    assert_back(&world);
-}
-
-/// There is nothing to protect.
-#[tokio::test]
-async fn checks_keep_no_cluster_that_loses_its_workers() {
-    let (world, _patient) = protected(500).await;
-    change_shoot(&world, |shoot| {
-        shoot["spec"]["provider"]["workers"] = json!([])
-    });
     world.protection("a", "None").await;
     assert_back(&world);
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Failure, Read, World, assert_back, first_write, policy, run};
+use crate::support::{Read, World, assert_back, first_write, policy, run};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// That of [`policy`].
@@ -46,25 +46,6 @@ async fn dies_in_an_outage(timeout: &str) {
     assert_eq!(world.shoot("a").connections(), 2, "{timeout}");
 }
 
-/// A refusal is an answer: the connection is as good as ever.
-#[test]
-fn a_refusal_costs_no_connection() {
-    for code in [401, 403, 404, 429, 500, 503] {
-        run(refused(Failure::Status(code)));
-    }
-}
-
-async fn refused(failure: Failure) {
-    let world = healthy("5s").await;
-    let shoot = world.shoot("a");
-    shoot.fail(Read::Cached, failure);
-    world.more_reads("a", Read::Cached, 4).await;
-    assert_ne!(world.health("a")["reason"], "Healthy");
-    shoot.heal();
-    world.reason("a", "Healthy").await;
-    assert_eq!(shoot.connections(), 1, "{failure:?}");
-}
-
 /// The connection still leads to a server that was replaced, whose etcd stands still: what it shows is
 /// no evidence, and the name leads elsewhere now.
 #[tokio::test]
@@ -101,29 +82,4 @@ async fn facts_take(seconds: u32, latest: u32) {
         let gap = pair[1].0 - pair[0].0;
         assert!(gap <= 4 * SECOND, "{seconds} s: {gap:?}");
     }
-}
-
-/// What takes the way of the kubelets may take that to the seed: the connections that are kept are dead,
-/// and nobody tells.
-#[test]
-fn dead_connections_to_the_seed_cost_no_protection() {
-    // Before the silence, while it is proven, and just before it is.
-    for after in [0, 15, 29] {
-        run(seed_dies_in_an_outage(after));
-    }
-}
-
-async fn seed_dies_in_an_outage(after: u32) {
-    let mut world = World::new(&["a"]).await;
-    world.start();
-    world.reason("a", "Healthy").await;
-    world.more_reads("a", Read::Cached, 2).await;
-    world.shoot("a").silence(0);
-    let began = world.clock.elapsed();
-    world.clock.pass(after * SECOND).await;
-    world.seed.lose_connections();
-    first_write(&world).await;
-    let took = world.clock.elapsed() - began;
-    assert!(took <= GRACE * 3 / 4 + 4 * SECOND, "{after}: {took:?}");
-    assert_eq!(world.seed.writes().len(), 1, "{after}");
 }

@@ -3,38 +3,16 @@
 use std::{num::NonZeroU32, time::Duration};
 
 use crate::support::{
-    Call, EVER, Failure, INTERVAL, Runs, Stage, delayed, doubt, healthy, info, new_acting, outage,
-    put_workload, run, selected, verdict,
+    Call, EVER, Failure, INTERVAL, Runs, Stage, doubt, healthy, info, new_acting, outage, run,
+    selected,
 };
 use dependency_watchdog::{
     api::Protection,
-    prober::{
-        scale::Scaler,
-        step::{Aim, IGNORE},
-    },
+    prober::{scale::Scaler, step::Aim},
     runtime::seed::{LEAST_QPS, Rate, Seed},
 };
 use serde_json::json;
 use tokio::time::{Instant, timeout};
-
-/// Whoever was frozen, or waited for too long, needs a new verdict before anything more is scaled.
-#[test]
-fn nothing_is_scaled_on_a_verdict_that_is_too_old() {
-    run(async {
-        let mut stage = Stage::new(&[info("Deployment", "first", 0), delayed("second", 20)]);
-        outage(&mut stage.acting, 5, Duration::from_secs(15));
-        stage.follow().await;
-        assert_eq!(stage.written(), ["first"], "the second is due after 20 s");
-        assert_eq!(stage.acting.decider().protection(), Protection::ScalingDown);
-        // One that is renewed in time carries on.
-        outage(&mut stage.acting, 5, Duration::from_secs(15));
-        stage.advance(Duration::from_secs(10)).await;
-        outage(&mut stage.acting, 5, Duration::from_secs(15));
-        stage.follow().await;
-        assert_eq!(stage.written(), ["first", "second"]);
-        assert_eq!(stage.acting.decider().protection(), Protection::Active);
-    });
-}
 
 /// Whether it is no mark that falls.
 fn scales(call: &Call) -> bool {
@@ -186,28 +164,6 @@ async fn late(aim: Aim) {
     assert_eq!(stage.entry("first").owed, aim == Aim::Down);
 }
 
-/// Two clusters on one seed: that one of them hangs in a write costs the other nothing.
-#[test]
-fn a_scale_that_hangs_delays_no_other_cluster() {
-    run(async {
-        let mut stage = Stage::new(&[info("Deployment", "first", 0)]);
-        put_workload(&stage.seed, "Deployment", "b", "first", 2);
-        stage
-            .seed
-            .fail(Failure::Hang, (0, usize::MAX), |call| call.namespace == "a");
-        let mut other = new_acting("b", Scaler::new(stage.seed.unlimited()), None);
-        other.learn(selected(&stage.settings));
-        let begin = Instant::now();
-        stage.verdict(Aim::Down);
-        verdict(&mut other, Aim::Down);
-        while other.decider().protection() != Protection::Active {
-            other.progress().await;
-        }
-        assert!(begin.elapsed() < Duration::from_secs(1));
-        assert_eq!(stage.acting.decider().protection(), Protection::ScalingDown);
-    });
-}
-
 /// The verdicts of an outage come every few seconds, for hours perhaps, and of a thousand clusters.
 #[test]
 fn what_fails_is_tried_again_at_once_and_what_is_refused_after_a_pause() {
@@ -240,70 +196,6 @@ fn what_fails_is_tried_again_at_once_and_what_is_refused_after_a_pause() {
             stage.assert_down("deployments", "second", "mended");
         });
     }
-}
-
-/// Nothing was taken from the one that is missing, so it keeps nobody at zero.
-#[test]
-fn a_restore_passes_what_it_owes_nothing() {
-    run(async {
-        let mut first_down = info("Deployment", "first-down", 0);
-        first_down["scaleUp"]["level"] = json!(2);
-        let mut stage = Stage::new(&[first_down, info("Deployment", "missing", 1)]);
-        stage.seed.delete("deployments", "a", "missing");
-        stage.act(Aim::Down).await;
-        stage.assert_down("deployments", "first-down", "stuck");
-        assert_eq!(stage.acting.decider().protection(), Protection::ScalingDown);
-        stage.act(Aim::Up).await;
-        stage.assert_up("deployments", "first-down", "restored");
-        assert_eq!(stage.acting.decider().protection(), Protection::None);
-        assert_eq!(stage.problems()[0].reason, "DependentMissing");
-    });
-}
-
-/// To what was taken and is gone nothing is owed any more: no other stays at zero for it.
-#[test]
-fn a_restore_passes_what_was_deleted_meanwhile() {
-    run(async {
-        let mut stage = Stage::new(&[
-            info("Deployment", "first", 0),
-            info("Deployment", "second", 1),
-        ]);
-        stage.act(Aim::Down).await;
-        stage.assert_down("deployments", "second", "protected");
-        stage.seed.delete("deployments", "a", "first");
-        stage.verdict(Aim::Up);
-        stage.advance(INTERVAL).await;
-        stage.assert_up("deployments", "second", "restored");
-        assert_eq!(stage.acting.decider().protection(), Protection::None);
-        let [problem] = &*stage.problems() else {
-            panic!("{:?}", stage.problems());
-        };
-        assert_eq!(problem.reason, "DependentMissing");
-        assert!(
-            problem.message.contains("has been deleted since"),
-            "{problem:?}"
-        );
-    });
-}
-
-/// A human has followed the advice in the status; on a healthy cluster nothing else has changed.
-#[test]
-fn what_was_mended_by_hand_is_seen_on_a_healthy_cluster() {
-    run(async {
-        let mut stage = Stage::new(&[info("Deployment", "first", 0)]);
-        stage.act(Aim::Down).await;
-        stage.seed.change("deployments", "a", "first", |object| {
-            object["metadata"]["annotations"][IGNORE] = json!("true");
-        });
-        stage.act(Aim::Up).await;
-        assert_eq!(stage.problems()[0].reason, "IgnoredAtZero");
-        stage.seed.change("deployments", "a", "first", |object| {
-            object["spec"]["replicas"] = json!(3);
-        });
-        stage.advance(Duration::from_secs(61)).await;
-        stage.act(Aim::Up).await;
-        assert!(stage.problems().is_empty(), "{:?}", stage.problems());
-    });
 }
 
 /// A scale-down whose evidence counts for that many seconds, and whose writes wait for a turn that does

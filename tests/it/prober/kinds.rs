@@ -4,40 +4,13 @@
 use std::time::Duration;
 
 use crate::support::{Call, Failure, Stage, info, run};
-use dependency_watchdog::{
-    api::Protection,
-    prober::step::{Aim, MARK, RECORD},
-};
+use dependency_watchdog::prober::step::{Aim, MARK, RECORD};
 use serde_json::{Value, json};
 
 fn optional(kind: &str, name: &str, level: i32) -> Value {
     let mut info = info(kind, name, level);
     info["optional"] = json!(true);
     info
-}
-
-/// The policy names a version that an upgrade of the kind's owner has withdrawn. The object is still there, at zero.
-#[test]
-fn what_is_owed_is_not_gone_with_its_version() {
-    run(async {
-        let mut stage = Stage::new(&[optional("Etcd", "first", 0), info("Deployment", "kcm", 1)]);
-        stage.act(Aim::Down).await;
-        stage.assert_down("etcds", "first", "protected");
-        stage.seed.serve_etcds(&[]);
-        // However often it is said: the policy names it.
-        for _ in 0..5 {
-            stage.act(Aim::Up).await;
-            let problems = stage.problems();
-            assert_eq!(problems.len(), 1, "{problems:?}");
-            assert_eq!(problems[0].reason, "KindUnknown");
-            assert_ne!(stage.acting.decider().protection(), Protection::None);
-            stage.assert_down("etcds", "first", "not served");
-        }
-        stage.seed.serve_etcds(&["v1alpha1"]);
-        stage.act(Aim::Up).await;
-        stage.assert_up("etcds", "first", "served again");
-        assert_eq!(stage.acting.decider().protection(), Protection::None);
-    });
 }
 
 /// A proxy that has lost its way says nothing of a Deployment.

@@ -115,20 +115,6 @@ fn gardenlet_decides_about_a_cluster_that_sleeps_or_goes() {
     }
 }
 
-#[tokio::test]
-async fn a_cluster_that_loses_its_workers_is_restored() {
-    let world = protected().await;
-    world.seed.forget_calls();
-    change_shoot(&world, loses_workers);
-    let status = world.protection("a", "None").await;
-    assert_eq!(status["skipped"], "NoWorkers");
-    assert_restored(&world);
-    assert_eq!(status["lastAction"]["action"], "Restored");
-    let order: Vec<String> = world.seed.writes().into_iter().map(|it| it.name).collect();
-    // Nothing is waited for with the marks, where nobody scales it down for us any more.
-    assert_eq!(order, ["ca", "ca", "mcm", "mcm", "kcm", "kcm"]);
-}
-
 #[test]
 fn a_protection_stays_while_nothing_is_known_of_the_cluster() {
     let _runs = Runs::begin();
@@ -200,21 +186,6 @@ fn a_cluster_is_let_go_when_it_is_healthy() {
             assert_kept(&world);
         });
     }
-}
-
-#[tokio::test]
-async fn the_marks_of_a_cluster_that_is_gone_are_removed() {
-    let world = protected().await;
-    world.seed.delete("clusters", "", "a");
-    world.clock.pass(LONG).await;
-    assert_released(&world);
-    world.seed.forget_calls();
-    world.clock.pass(LONG * 30).await;
-    assert_eq!(
-        world.seed.writes().len(),
-        0,
-        "nobody keeps its record any more"
-    );
 }
 
 /// The operator died before it had ever written a record, or another has set the mark.

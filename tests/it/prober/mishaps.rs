@@ -20,13 +20,6 @@ async fn end_by_a_defect(world: &World) {
     world.clock.settle().await;
 }
 
-/// The Cluster as somebody else creates it, once it is gone.
-fn anew(world: &World) -> Value {
-    let mut cluster = world.seed.get("clusters", "", "a").unwrap();
-    cluster["metadata"]["uid"] = json!("uid-new");
-    cluster
-}
-
 #[tokio::test]
 async fn a_loop_that_ended_by_a_defect_is_started_again() {
     let world = protected().await;
@@ -98,16 +91,4 @@ async fn of_a_cluster_that_went_before_the_start_no_record_stays() {
     world.clock.pass(LONG).await;
     assert!(world.seed.get("clusterhealths", "", "a").is_none());
     assert_kept(&world);
-}
-
-#[tokio::test]
-async fn a_cluster_that_is_created_anew_after_a_second_is_restored() {
-    let world = protected().await;
-    let cluster = anew(&world);
-    world.seed.delete("clusters", "", "a");
-    world.clock.pass(Duration::from_secs(1)).await;
-    world.seed.put(&cluster);
-    world.shoot("a").renew();
-    world.clock.pass(LONG).await;
-    assert_back(&world);
 }

@@ -39,34 +39,6 @@ fn assert_blind(status: &serde_json::Value, reason: &str, case: &str) {
 }
 
 #[test]
-fn a_secret_that_cannot_be_read() {
-    for failure in Failure::ALL {
-        run(secret_fails(failure));
-    }
-}
-
-async fn secret_fails(failure: Failure) {
-    let mut world = World::new(&["a"]).await;
-    world
-        .seed
-        .fail(failure, (0, usize::MAX), |it| it.resource == "secrets");
-    world.start();
-    let case = format!("{failure:?}");
-    let expected = match failure {
-        // A list without Secrets, whatever its kind, is one in which there are none.
-        Failure::WrongKind => "SecretMissing",
-        _ => "SeedUnreadable",
-    };
-    let status = world.reason("a", expected).await;
-    assert_blind(&status, expected, &case);
-    let message = status["message"].as_str().unwrap();
-    assert!(message.contains("the Secret a/dwd"), "{case}: {message}");
-    world.seed.heal();
-    world.reason("a", "Healthy").await;
-    assert_eq!(world.seed.writes().len(), 0, "{case}");
-}
-
-#[test]
 fn machines_that_cannot_be_read() {
     for failure in Failure::ALL {
         run(machines_fail(failure));
@@ -90,43 +62,6 @@ async fn machines_fail(failure: Failure) {
     world.seed.heal();
     world.reason("a", "Healthy").await;
     assert_eq!(world.seed.writes().len(), 0, "{case}");
-}
-
-#[tokio::test]
-async fn a_cluster_without_a_candidate_is_undetermined_until_there_is_one() {
-    let mut world = World::new(&["a"]).await;
-    let names = (0..4).map(|index| format!("machine-{index}"));
-    let machines: Vec<_> = names
-        .map(|name| {
-            let machine = world.seed.get("machines", "a", &name).unwrap();
-            world.seed.delete("machines", "a", &name);
-            machine
-        })
-        .collect();
-    world.start();
-    let status = world.reason("a", "NoCandidates").await;
-    let message = status["message"].as_str().unwrap();
-    assert!(message.contains("4 without a Machine"), "{message}");
-    let looked = || {
-        world
-            .seed
-            .briefs()
-            .contains(&"GET deployments/kcm".to_owned())
-    };
-    world
-        .clock
-        .until("its marks are looked for", || looked().then_some(()))
-        .await;
-    assert_eq!(condition(&status, "Ready")["status"], "False");
-    // They are silent before it is known that they count.
-    world.shoot("a").silence(0);
-    world.clock.pass(LONG).await;
-    assert_eq!(world.health("a")["reason"], "NoCandidates");
-    for machine in machines {
-        world.seed.put(&machine);
-    }
-    world.protection("a", "Active").await;
-    assert_eq!(world.replicas("a"), [0, 0, 0]);
 }
 
 #[test]

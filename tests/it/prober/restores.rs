@@ -2,67 +2,8 @@
 
 use std::time::Duration;
 
-use crate::support::{
-    DOWN, LONG, RUNNING, World, change_policy, condition, is_marked, protected, put_cluster, run,
-};
+use crate::support::{DOWN, LONG, RUNNING, World, change_policy, is_marked, protected, run};
 use serde_json::{Value, json};
-use tokio::time::Instant;
-
-/// How many of them are back, or down.
-fn count(world: &World, names: &[String], back: bool) -> usize {
-    let is_back = |name: &&String| (world.replicas(name) != DOWN) == back;
-    names.iter().filter(is_back).count()
-}
-
-/// Ninety-nine clusters with the Shoot of another, whose nodes are silent, all down.
-async fn many_down() -> (World, Vec<String>) {
-    let world = World::running(&["a"]).await;
-    let names: Vec<String> = (0..99).map(|it| format!("a{it}")).collect();
-    for name in &names {
-        put_cluster(&world.seed, name, &world.shoot("a").kubeconfig());
-    }
-    for name in &names {
-        world.reason(name, "Healthy").await;
-    }
-    world.shoot("a").silence(100);
-    world.clock.pass(LONG).await;
-    assert_eq!(count(&world, &names, false), 99);
-    (world, names)
-}
-
-/// Their control planes share the nodes of the seed.
-#[tokio::test]
-async fn many_clusters_are_restored_by_turns() {
-    let (world, names) = many_down().await;
-    world.shoot("a").renew();
-    world
-        .clock
-        .until("one is back", || {
-            (count(&world, &names, true) > 0).then_some(())
-        })
-        .await;
-    let begun = Instant::now();
-    let mut most = 0;
-    while count(&world, &names, false) > 0 {
-        let passed = begun.elapsed().as_secs_f64();
-        let allowed = 20.0 + 5.0 * (passed + 1.0);
-        let back = count(&world, &names, true);
-        assert!(back as f64 <= allowed, "{back} after {passed:.1} s");
-        most = most.max(
-            names
-                .iter()
-                .filter(|name| condition(&world.health(name), "Protecting")["reason"] == "Paced")
-                .count(),
-        );
-        world.clock.pass(Duration::from_millis(500)).await;
-    }
-    assert!(
-        begun.elapsed() <= Duration::from_secs(30),
-        "{:?}",
-        begun.elapsed()
-    );
-    assert!(most > 0, "those that wait say so");
-}
 
 /// Heals the cluster, and tells after how many seconds of fresh leases it was given back.
 async fn given_back_after(world: &World) -> u64 {

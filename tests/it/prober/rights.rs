@@ -150,16 +150,6 @@ fn what_is_missing_is_told_on_the_policy() {
 }
 
 #[tokio::test]
-async fn it_is_degraded_and_nothing_is_withheld() {
-    let world = without(&["a"], |_| true).await;
-    assert_eq!(degraded(&world).0, "RightsMissing");
-    // The seed lets it do what it has denied.
-    world.shoot("a").silence(100);
-    world.protection("a", "Active").await;
-    assert_eq!(world.replicas("a"), [0; 3]);
-}
-
-#[tokio::test]
 async fn it_is_asked_again_now_and_then() {
     let world = without(&["a"], |_| false).await;
     assert_eq!(asked(&world), 4);

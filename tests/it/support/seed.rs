@@ -177,7 +177,7 @@ impl Seed {
         Ours::unlimited(wire.client(Access::Reads))
     }
 
-    /// Connections that can [die](Self::lose_connections).
+    /// Connections to it.
     fn wire(&self, metrics: &RequestMetrics) -> Wire {
         let seed = self.clone();
         let make = move || {
@@ -185,12 +185,6 @@ impl Seed {
             service_fn(move |request| seed.clone().serve(connection.clone(), request))
         };
         Wire::over(make, metrics)
-    }
-
-    /// All connections of now die, and nobody says so: no request arrives, and no event of a watch.
-    /// New ones are served.
-    pub fn lose_connections(&self) {
-        self.server.lose_connections();
     }
 
     /// Creates or replaces an object, by its kind and its name.

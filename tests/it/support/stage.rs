@@ -219,7 +219,7 @@ fn policy(settings: &Settings) -> Selected {
 }
 
 /// A verdict that asks for this, of evidence that does not age within a test.
-pub fn verdict(acting: &mut Acting, aim: Aim) {
+fn verdict(acting: &mut Acting, aim: Aim) {
     match aim {
         Aim::Down => outage(acting, 5, EVER * 1_000),
         _ => healthy(acting, None),
@@ -278,13 +278,4 @@ fn assessment() -> Assessment {
         roster: true,
         ..Assessment::default()
     }
-}
-
-/// A dependent of the first level with such an initial delay.
-pub fn delayed(name: &str, seconds: u64) -> Value {
-    let mut info = info("Deployment", name, 0);
-    for aim in ["scaleUp", "scaleDown"] {
-        info[aim]["initialDelay"] = json!(format!("{seconds}s"));
-    }
-    info
 }

@@ -220,7 +220,7 @@ pub fn degraded(status: &Value) -> (String, String) {
 }
 
 /// The Cluster, its Secret, Machines and Deployments.
-pub fn put_cluster(seed: &Seed, name: &str, kubeconfig: &[u8]) {
+fn put_cluster(seed: &Seed, name: &str, kubeconfig: &[u8]) {
     put_kubeconfig(seed, name, kubeconfig);
     for index in 0..NODES {
         seed.put(&json!({
