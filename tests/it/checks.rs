@@ -1,6 +1,5 @@
 //! What checks ask, what they take for an answer, and what becomes of it.
 
-mod leaks;
 mod timeouts;
 
 use std::{

@@ -6,14 +6,13 @@ use dependency_watchdog::{
     api::HealthCheck,
     checks::{CheckMetrics, Outcome, Runner},
 };
-use futures::{SinkExt as _, StreamExt as _};
+use futures::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::{
     io::AsyncWriteExt as _,
     net::{TcpSocket, TcpStream},
     time::sleep,
 };
-use tokio_tungstenite::tungstenite::Message;
 
 use super::{
     clock::Activity,
@@ -29,18 +28,12 @@ pub enum Stalls {
     Backlog,
     /// It takes a connection, and answers nothing.
     Silent,
-    /// The same, to somebody who begins with TLS.
-    Handshake,
-    /// It sends a byte of the head a second, and comes to no end.
-    Head,
     /// It sends a byte of the body a second, and comes to no end.
     Body,
     /// The API server does not let the command begin.
     Upgrade,
     /// The command does not end.
     Command,
-    /// Its output does not end.
-    Output,
 }
 
 /// Who stalls, and the check that finds out.
@@ -57,11 +50,12 @@ fn one_pod() -> Value {
     json!([{"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}, "status": {"phase": "Running"}}])
 }
 
-async fn drip(mut stream: TcpStream, start: &'static str) {
+async fn drip(mut stream: TcpStream) {
     head(&mut stream).await;
     let (mut read, mut write) = stream.split();
     let dripping = async {
-        let _ = write.write_all(start.as_bytes()).await;
+        let start = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n";
+        let _ = write.write_all(start).await;
         while write.write_all(b"x").await.is_ok() {
             sleep(SECOND).await;
         }
@@ -79,7 +73,6 @@ impl Case {
         gates: &str,
         metrics: CheckMetrics,
     ) -> Self {
-        let endless = "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n";
         let mut connections = Vec::new();
         let target = match stalls {
             Stalls::Backlog => {
@@ -103,18 +96,14 @@ impl Case {
                     _connections: connections,
                 };
             }
-            Stalls::Silent | Stalls::Handshake => {
+            Stalls::Silent => {
                 Target::start(
                     activity,
                     |mut stream| async move { gone(&mut stream).await },
                 )
                 .await
             }
-            Stalls::Head => Target::start(activity, move |stream| drip(stream, endless)).await,
-            Stalls::Body => {
-                let start = "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n";
-                Target::start(activity, move |stream| drip(stream, start)).await
-            }
+            Stalls::Body => Target::start(activity, drip).await,
             Stalls::Upgrade => {
                 // It lists pods, and nothing else.
                 let listed = json!({"items": one_pod()}).to_string();
@@ -140,22 +129,11 @@ impl Case {
                 })
                 .await
             }
-            Stalls::Output => {
-                api(activity, one_pod(), |_, mut socket| async move {
-                    let line = [b"\x01", "y\n".repeat(2000).as_bytes()].concat();
-                    let line = Message::Binary(line.into());
-                    while socket.send(line.clone()).await.is_ok() {}
-                })
-                .await
-            }
         };
         let port = target.address.port();
         let action = match stalls {
-            Stalls::Upgrade | Stalls::Command | Stalls::Output => {
+            Stalls::Upgrade | Stalls::Command => {
                 json!({"exec": {"podSelector": {"matchLabels": {"a": "b"}}, "command": ["x"]}})
-            }
-            Stalls::Handshake => {
-                json!({"httpGet": {"service": "s", "port": port, "scheme": "HTTPS"}})
             }
             _ => json!({"httpGet": {"service": "s", "port": port}}),
         };
