@@ -2,59 +2,22 @@
 
 use super::{
     Scenario,
-    prober::{patched, watched},
+    prober::watched,
     steps::{
-        CA, KCM, MCM, are, back, becomes, is, is_degraded, is_looked_at, is_sound, owed, plain,
-        recorded, requests, says, staffed, taken, writes,
+        CA, KCM, MCM, are, back, becomes, is, is_degraded, is_sound, owed, plain, recorded, says,
+        taken, writes,
     },
 };
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog::{
     api::{ClusterHealthStatus, Protection},
-    prober::step::{IGNORE, RECORD},
+    prober::step::IGNORE,
 };
 use dependency_watchdog_e2e::{Env, Shoot};
 use serde_json::json;
 
 pub(crate) fn all() -> Vec<Scenario> {
-    super::scenarios![
-        e2e_what_a_human_put_to_zero_stays_there,
-        e2e_ignore_scaling_takes_a_dependent_out_of_our_hands,
-    ]
-}
-
-async fn e2e_what_a_human_put_to_zero_stays_there(env: Env) -> Result<()> {
-    env.operator().await?;
-    let shoot = staffed(env.shoot("by-hand")).await?;
-    shoot.policy()?.apply().await?;
-    // The last that a healthy cluster has looked at: from now on until the outage, and for a
-    // minute, nothing is.
-    wait_for_a_look(&shoot, KCM).await?;
-    shoot.dependent(MCM).scale(0).await?;
-    // As Gardener's tool leaves it everywhere.
-    let left_behind = json!({"metadata": {"annotations": {RECORD: "4"}}});
-    shoot.dependent(CA).patch(left_behind).await?;
-    shoot.dependent(CA).scale(0).await?;
-
-    shoot.cut_all();
-    let status = shoot.is_protected(Protection::Active).await?;
-    ensure!(owed(&status) == [KCM], "{status:?}");
-    says(&status, &["2 are an outage", "scaled to zero", KCM])?;
-    are(&shoot, [taken(2), plain(0), recorded(0, "4")]).await?;
-
-    shoot.restore_all();
-    shoot.is_protected(Protection::None).await?;
-    are(&shoot, [back(2), plain(0), recorded(0, "4")]).await?;
-    ensure!(patched(&shoot)? == [KCM, KCM], "{:?}", patched(&shoot)?);
-    Ok(())
-}
-
-/// Waits until the operator has read the dependent of this name once.
-async fn wait_for_a_look(shoot: &Shoot, name: &str) -> Result<()> {
-    if requests(shoot)?.iter().any(|request| request.name == name) {
-        return Ok(());
-    }
-    is_looked_at(shoot, name, 1).await
+    super::scenarios![e2e_ignore_scaling_takes_a_dependent_out_of_our_hands,]
 }
 
 async fn e2e_ignore_scaling_takes_a_dependent_out_of_our_hands(env: Env) -> Result<()> {

@@ -9,10 +9,7 @@ use dependency_watchdog::api::Protection;
 use dependency_watchdog_e2e::{Env, Operator};
 
 pub(crate) fn all() -> Vec<Scenario> {
-    super::scenarios![
-        e2e_a_seed_without_machines_is_protected_all_the_same,
-        e2e_what_somebody_deletes_is_not_protected_any_more,
-    ]
+    super::scenarios![e2e_a_seed_without_machines_is_protected_all_the_same,]
 }
 
 async fn e2e_a_seed_without_machines_is_protected_all_the_same(env: Env) -> Result<()> {
@@ -42,27 +39,6 @@ async fn e2e_a_seed_without_machines_is_protected_all_the_same(env: Env) -> Resu
     shoot.cut_all();
     shoot.is_protected(Protection::Active).await?;
     shoot.kubectl()?.run(&["delete", "nodes", "--all"]).await?;
-    shoot.is_protected(Protection::None).await?;
-    Ok(())
-}
-
-/// A finalizer keeps it, and nothing runs that would take that away, or change a phase.
-async fn e2e_what_somebody_deletes_is_not_protected_any_more(env: Env) -> Result<()> {
-    env.operator().await?;
-    let shoot = shoot(&env, "deleted", 3).await?;
-    watch(&shoot).await?;
-    let seed = shoot.control_plane.seed().kubectl();
-    let namespace = format!("--namespace={}", shoot.namespace());
-    let kept = r#"--patch={"metadata":{"finalizers":["example.com/kept"]}}"#;
-    shoot.cut_all();
-    shoot.is_protected(Protection::Active).await?;
-    for kubelet in &shoot.kubelets {
-        let machine = ["machine", kubelet.name()];
-        let patch = [&["patch", &namespace, "--type=merge", kept], &machine[..]].concat();
-        seed.run(&patch).await?;
-        let delete = [&["delete", &namespace, "--wait=false"], &machine[..]].concat();
-        seed.run(&delete).await?;
-    }
     shoot.is_protected(Protection::None).await?;
     Ok(())
 }

@@ -15,10 +15,9 @@ use dependency_watchdog::{
 };
 use dependency_watchdog_e2e::{
     Env, Execs, Operator, Play, Seed,
-    wait::{self, Look, seen},
+    wait::{self, seen},
 };
 use serde_json::json;
-use std::time::Duration;
 
 pub(super) fn all() -> Vec<Scenario> {
     scenarios![
@@ -104,7 +103,6 @@ async fn prober(seed: &Seed, gates: FeatureGates) -> Result<Runner> {
 async fn e2e_a_command_is_run_in_a_pod(env: Env) -> Result<()> {
     let seed = env.seed().await?;
     it_ends(&seed).await?;
-    it_is_late(&seed).await?;
     it_may_not_be_run(&seed).await
 }
 
@@ -140,42 +138,6 @@ async fn it_ends(seed: &Seed) -> Result<()> {
         "{asked:?}"
     );
     Ok(())
-}
-
-async fn it_is_late(seed: &Seed) -> Result<()> {
-    let mut stage = Stage::new(seed, "late").await?;
-    stage.grant(seed, "get, create").await?;
-    stage.check.timeout_seconds = 1;
-    let limit = Duration::from_secs(1);
-    let on = FeatureGates::default();
-    let off: FeatureGates = "ExecProbeTimeout=false".parse()?;
-    for (gates, expected) in [
-        (on, Outcome::Timeout(limit)),
-        (off, Outcome::Tolerated(limit)),
-        (on, Outcome::Timeout(limit)),
-    ] {
-        let runner = prober(seed, gates).await?;
-        for play in [Play::Hangs, Play::Floods] {
-            stage.execs.play("health", play.clone());
-            let what = format!("{play:?} to be late");
-            wait::until(&what, async || {
-                let outcome = stage.runs(&runner).await;
-                Ok(match outcome.said() {
-                    _ if outcome == expected => Look::Met(()),
-                    // The machine stood still, or was too busy to begin.
-                    Said::Nothing => Look::Not(outcome.to_string()),
-                    Said::Yes | Said::No => Look::Never(outcome.to_string()),
-                })
-            })
-            .await?;
-        }
-    }
-    // The API server passes on that nobody waits any more.
-    wait::until("no command to be under way", async || {
-        let running = stage.execs.running();
-        seen(running == 0, format!("{running}"))
-    })
-    .await
 }
 
 async fn it_may_not_be_run(seed: &Seed) -> Result<()> {

@@ -17,7 +17,6 @@ use dependency_watchdog_e2e::{
 };
 use k8s_openapi::api::{
     apps::v1::Deployment,
-    authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
     core::v1::{Container, Pod, PodTemplateSpec},
     rbac::v1::ClusterRole,
 };
@@ -440,21 +439,11 @@ async fn may(
     resource: &str,
     subresource: &str,
 ) -> Result<bool> {
-    let review = SubjectAccessReview {
-        spec: SubjectAccessReviewSpec {
-            user: Some(user.to_owned()),
-            resource_attributes: Some(ResourceAttributes {
-                group: Some("dependency-watchdog.gardener.cloud".to_owned()),
-                resource: Some(resource.to_owned()),
-                subresource: Some(subresource.to_owned()),
-                verb: Some(verb.to_owned()),
-                ..ResourceAttributes::default()
-            }),
-            ..SubjectAccessReviewSpec::default()
-        },
-        ..SubjectAccessReview::default()
-    };
-    let reviews: Api<SubjectAccessReview> = Api::all(seed.client()?);
-    let answer = reviews.create(&PostParams::default(), &review).await?;
-    Ok(answer.status.context("no answer")?.allowed)
+    let resource = format!("{resource}.dependency-watchdog.gardener.cloud");
+    let (user, subresource) = (
+        format!("--as={user}"),
+        format!("--subresource={subresource}"),
+    );
+    let ask = ["auth", "can-i", verb, &resource, &subresource, &user];
+    Ok(seed.kubectl().try_run(&ask).await?.success)
 }

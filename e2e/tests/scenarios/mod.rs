@@ -1,6 +1,5 @@
 //! The scenarios, one file a subject. Each file lists its own at its top.
 
-mod access;
 mod acting;
 mod bench;
 mod candidates;
@@ -16,10 +15,8 @@ mod faults;
 mod files;
 mod garden;
 mod guardrails;
-mod hostile;
 mod install;
 mod kinds;
-mod letting_go;
 mod migration;
 mod overload;
 mod prober;
@@ -61,7 +58,7 @@ use scenarios;
 
 /// The longest, by what a run lists at its end. They begin first, so that none of them is left over
 /// when all others have ended.
-const LONGEST: [&str; 8] = [
+const LONGEST: [&str; 7] = [
     "e2e_whatever_fails_at_whatever_write_the_end_is_the_same",
     "e2e_what_is_owed_is_restored_by_hand_with_and_without_the_operator",
     "e2e_the_commands_of_documents_do_what_they_say",
@@ -69,13 +66,11 @@ const LONGEST: [&str; 8] = [
     "e2e_the_guide_moves_an_installation_over_and_back_and_scales_nothing",
     "e2e_the_chart_is_installed_upgraded_and_uninstalled_as_documented",
     "e2e_what_is_installed_as_documented_protects_and_is_uninstalled",
-    "e2e_hostile_shoots_take_little_memory_and_harm_nobody",
 ];
 
 /// All scenarios, the longest first.
 pub(crate) fn all() -> Vec<Scenario> {
     let mut all: Vec<Scenario> = [
-        access::all(),
         acting::all(),
         bench::all(),
         candidates::all(),
@@ -89,10 +84,8 @@ pub(crate) fn all() -> Vec<Scenario> {
         faults::all(),
         files::all(),
         guardrails::all(),
-        hostile::all(),
         install::all(),
         kinds::all(),
-        letting_go::all(),
         migration::all(),
         overload::all(),
         prober::all(),

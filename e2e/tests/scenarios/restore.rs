@@ -8,12 +8,12 @@ use super::{
 };
 use anyhow::{Result, ensure};
 use dependency_watchdog::{
-    api::{DependentRef, Protection},
-    prober::step::{IGNORE, MARK, RECORD},
+    api::Protection,
+    prober::step::{IGNORE, RECORD},
 };
 use dependency_watchdog_e2e::{
     DEPENDENTS, Env, Operator, Seed, Shoot,
-    wait::{self, seen},
+    wait::{self},
 };
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
@@ -125,16 +125,12 @@ async fn e2e_what_is_owed_is_restored_by_hand_with_and_without_the_operator(
         becomes(&first, dependent, taken(count)).await?;
     }
 
-    // Without an operator, and with a dependent of another kind.
+    // Without an operator.
     operator.process.kill();
     let garbled = json!({"metadata": {"annotations": {RECORD: "three"}}});
     second.dependent(MCM).patch(garbled).await?;
-    put_taken_etcd(&first).await?;
     let printed = restore(&seed, "dry", &["--all", "--dry-run"], 1).await?;
-    says(
-        &printed,
-        &[name, second.namespace(), "scale up to 5", "\"three\""],
-    )?;
+    says(&printed, &[name, second.namespace(), "\"three\""])?;
     let printed = restore(&seed, "unasked", &["--all"], 2).await?;
     says(&printed, &["--yes"])?;
     are(&first, COUNTS.map(taken)).await?;
@@ -142,7 +138,6 @@ async fn e2e_what_is_owed_is_restored_by_hand_with_and_without_the_operator(
     let printed = restore(&seed, "all", &["--all", "--yes"], 1).await?;
     says(&printed, &["left:", second.namespace(), MCM])?;
     all_are_restored(&first).await?;
-    etcd_has(&seed, name, 5, "").await?;
     becomes(&second, CA, plain(COUNTS[2])).await?;
     becomes(&second, KCM, taken(COUNTS[0])).await?;
 
@@ -152,12 +147,7 @@ async fn e2e_what_is_owed_is_restored_by_hand_with_and_without_the_operator(
     restore(&seed, "mended", &[second.namespace(), "--yes"], 0).await?;
     all_are_restored(&second).await?;
     let printed = restore(&seed, "again", &["--all", "--yes"], 0).await?;
-    says(&printed, &["nothing is owed"])?;
-
-    // The same for the other kind, overruled.
-    take_etcd(&seed, name).await?;
-    restore(&seed, "overrule-etcd", &[name, "--yes", "--overrule"], 0).await?;
-    etcd_has(&seed, name, 5, "true").await
+    says(&printed, &["nothing is owed"])
 }
 
 /// Stopped while it waits for pods that do not come, it says what is left.
@@ -179,80 +169,4 @@ async fn is_interrupted(shoot: &Shoot) -> Result<()> {
         [taken(COUNTS[0]), taken(COUNTS[1]), plain(COUNTS[2])],
     )
     .await
-}
-
-/// An Etcd of five at zero, which the policy of the shoot names since the operator is gone.
-async fn put_taken_etcd(shoot: &Shoot) -> Result<()> {
-    let (seed, namespace) = (shoot.control_plane.seed(), shoot.namespace());
-    seed.apply(include_str!("etcd.yaml")).await?;
-    let etcd = json!({
-        "apiVersion": "druid.gardener.cloud/v1alpha1",
-        "kind": "Etcd",
-        "metadata": {"name": "etcd-main", "namespace": namespace},
-        "spec": {"replicas": 0},
-    });
-    let apply = async || {
-        let applied = seed.apply(&etcd.to_string()).await;
-        seen(applied.is_ok(), format!("{applied:?}"))
-    };
-    wait::until("the seed to serve Etcd", apply).await?;
-    take_etcd(seed, namespace).await?;
-    // Its controller is the scenario.
-    let present = r#"{"status": {"replicas": 5}}"#;
-    let status = [
-        "-n",
-        namespace,
-        "patch",
-        "etcd",
-        "etcd-main",
-        "--subresource=status",
-    ];
-    let patch = [&status[..], &["--type=merge", "-p", present]].concat();
-    seed.kubectl().run(&patch).await?;
-    let policy = shoot.policy()?;
-    let reference = DependentRef {
-        api_version: "druid.gardener.cloud/v1alpha1".to_owned(),
-        kind: "Etcd".to_owned(),
-        name: "etcd-main".to_owned(),
-    };
-    let infos = json!({"dependentResourceInfos": [{
-        "ref": reference, "optional": false, "scaleUp": {"level": 0}, "scaleDown": {"level": 0},
-    }]});
-    policy.with(&infos).apply().await
-}
-
-/// As the operator leaves one of five behind.
-async fn take_etcd(seed: &Seed, namespace: &str) -> Result<()> {
-    let taken = json!({
-        "metadata": {"annotations": {MARK: "", RECORD: "5"}}, "spec": {"replicas": 0},
-    });
-    let patch = [
-        "-n",
-        namespace,
-        "patch",
-        "etcd",
-        "etcd-main",
-        "--type=merge",
-        "-p",
-    ];
-    let taken = taken.to_string();
-    let patch = [&patch[..], &[&*taken]].concat();
-    seed.kubectl().run(&patch).await?;
-    Ok(())
-}
-
-async fn etcd_has(seed: &Seed, namespace: &str, replicas: i32, ignored: &str) -> Result<()> {
-    let get = ["-n", namespace, "get", "etcd", "etcd-main", "-o", "json"];
-    let found = seed.kubectl().run(&get).await?;
-    let found: serde_json::Value = serde_json::from_str(&found)?;
-    let spec = found.pointer("/spec/replicas");
-    ensure!(spec == Some(&json!(replicas)), "{found}");
-    let annotation = |key: &str| found.pointer("/metadata/annotations")?.get(key)?.as_str();
-    ensure!(
-        annotation(MARK).is_none() && annotation(RECORD).is_none(),
-        "{found}"
-    );
-    let told = annotation(IGNORE).unwrap_or_default();
-    ensure!(told == ignored, "{found}");
-    Ok(())
 }

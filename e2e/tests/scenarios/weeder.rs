@@ -1,18 +1,13 @@
 //! The weeder: pods that crash-loop are deleted when the service they need is back, so that they
 //! restart at once.
 
-use super::{
-    Scenario,
-    steps::{ELECTION, shown},
-};
+use super::{Scenario, steps::shown};
 use anyhow::{Context as _, Result, bail, ensure};
-use dependency_watchdog::api::{WeedPolicy, WeedPolicyStatus};
+use dependency_watchdog::api::WeedPolicyStatus;
 use dependency_watchdog_e2e::{
-    API_SERVER, App, BACK_OFF, ETCD, Env, KCM, Kubeconfig, Operator, Policy, Request, SCHEDULER,
-    Stack, is_looping,
+    API_SERVER, App, BACK_OFF, ETCD, Env, KCM, Operator, Request, SCHEDULER, Stack, is_looping,
     wait::{self, Look, seen},
 };
-use futures::future::try_join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{Api, ResourceExt as _, api::ListParams};
@@ -29,25 +24,13 @@ const MONITORING: App<'_> = App {
 /// Long enough for a weeder to delete what it should not: it takes a fraction of that.
 const LONG_ENOUGH: Duration = Duration::from_secs(1);
 
-/// How many namespaces with open windows have a watch of their own; with more, one serves all.
-const APART: usize = 20;
-/// More than these.
-const MANY: usize = 25;
-
 /// In front of etcd.
 const ETCD_SERVICE: &str = "etcd-main-client";
 /// When a slice last changed, by kube-controller-manager.
 const CHANGED_ANNOTATION: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
-/// For the end of a weeder that was asked for; Kubernetes grants 30.
-const SECONDS: Duration = Duration::from_secs(5);
-
 pub(crate) fn all() -> Vec<Scenario> {
-    super::scenarios![
-        e2e_a_control_plane_is_weeded_minutes_before_its_back_off_ends,
-        e2e_weeding_goes_on_with_another_leader_and_another_api_server,
-        e2e_many_namespaces_are_weeded_at_the_cost_of_a_few_watches,
-    ]
+    super::scenarios![e2e_a_control_plane_is_weeded_minutes_before_its_back_off_ends,]
 }
 
 /// The services of Gardener's example, and the pods that need them.
@@ -116,37 +99,6 @@ async fn keeps_looping(stack: &Stack, app: &App<'_>, uids: &BTreeSet<String>) ->
         seen(looping && same, format!("{pods:?}"))
     })
     .await
-}
-
-/// A namespace with etcd, API servers, and a policy for these, whose window is open.
-async fn open(stack: &Stack) -> Result<Policy<WeedPolicy>> {
-    stack.run(&ETCD).await?;
-    recovers(stack).await?;
-    stack.run(&API_SERVER).await?;
-    let [etcd, _] = chain();
-    let policy = stack.policy(&[etcd])?;
-    policy.apply().await?;
-    has_windows(stack, 1).await?;
-    Ok(policy)
-}
-
-/// Waits until so many windows with selectors of their own have opened in a namespace: each has begun
-/// a watch of its pods, which is seen sooner than a status is written.
-async fn has_windows(stack: &Stack, windows: usize) -> Result<()> {
-    wait::until("pods to be watched", async || {
-        let seed = stack.seed();
-        let watches = [seed.weeder_requests()?, seed.other_weeder_requests()?].concat();
-        let mut watches = looks_at_pods(watches);
-        watches.retain(|request| request.namespace == stack.namespace());
-        seen(watches.len() == windows, format!("{watches:?}"))
-    })
-    .await
-}
-
-/// What of these began to watch pods.
-fn looks_at_pods(mut requests: Vec<Request>) -> Vec<Request> {
-    requests.retain(|request| request.resource == "pods" && request.verb == "watch");
-    requests
 }
 
 async fn e2e_a_control_plane_is_weeded_minutes_before_its_back_off_ends(env: Env) -> Result<()> {
@@ -237,106 +189,6 @@ async fn are_back(
         ensure!(uids.is_disjoint(looping), "{} was not replaced", app.name);
     }
     keeps_looping(stack, &MONITORING, monitoring).await
-}
-
-async fn e2e_weeding_goes_on_with_another_leader_and_another_api_server(env: Env) -> Result<()> {
-    let seed = env.own_seed("weeders").await?;
-    let workloads = env.workloads(&seed).await?;
-    let replica = |name: &str, kubeconfig: &Kubeconfig| {
-        Operator::replica(&seed, name, "weeder", kubeconfig, &ELECTION)
-    };
-    let first = replica("weeder-first", &seed.weeder_kubeconfig()?)?;
-    seed.is_led_by("dwd-weeder", "weeder-first").await?;
-    let second = replica("weeder-second", &seed.other_weeder_kubeconfig()?)?;
-    let stack = workloads.stack("shoot--e2e--weeders").await?;
-    open(&stack).await?;
-
-    // The first is killed in the middle of a window.
-    let looping = stack.uids(&API_SERVER).await?;
-    first.process.kill();
-    stack.crash(&API_SERVER);
-    stack.is_looping(&API_SERVER).await?;
-    seed.is_led_by("dwd-weeder", "weeder-second").await?;
-    let restarted = stack.is_ready(&API_SERVER).await?;
-    ensure!(restarted.is_disjoint(&looping), "not replaced");
-    let weeded = deleted(seed.other_weeder_requests()?, stack.namespace())?;
-    ensure!(
-        weeded.into_iter().collect::<BTreeSet<_>>() == looping,
-        "others were deleted"
-    );
-    ensure!(count(&stack)? == 0, "the first has deleted too");
-
-    // The second is stopped while it leads; one that is not elected finds etcd ready.
-    let exit = second.process.terminate(SECONDS).await?;
-    ensure!(exit.success(), "{exit}");
-    let third = Operator::start(&seed, "weeder-third", "weeder", &[])?;
-    let before = restarted;
-    stack.crash(&API_SERVER);
-    are_weeded(&stack, 0, &before).await?;
-
-    // The API server is restarted in the middle of a window.
-    let before = stack.is_ready(&API_SERVER).await?;
-    let weeded = count(&stack)?;
-    seed.server().stop();
-    seed.server().start_again().await?;
-    stack.crash(&API_SERVER);
-    are_weeded(&stack, weeded, &before).await?;
-    stack.is_ready(&API_SERVER).await?;
-    let exit = third.process.terminate(SECONDS).await?;
-    ensure!(exit.success(), "{exit}");
-    Ok(())
-}
-
-async fn e2e_many_namespaces_are_weeded_at_the_cost_of_a_few_watches(env: Env) -> Result<()> {
-    let seed = env.own_seed("many").await?;
-    let workloads = env.workloads(&seed).await?;
-    let [etcd, api_server] = [ETCD, API_SERVER].map(|app| App { replicas: 1, ..app });
-    let begin = async |number: usize| {
-        let stack = workloads
-            .stack(&format!("shoot--e2e--many-{number}"))
-            .await?;
-        stack.run(&etcd).await?;
-        stack.run(&api_server).await?;
-        stack.down(&etcd);
-        let looping = stack.is_looping(&api_server).await?;
-        anyhow::Ok((stack, looping))
-    };
-    let stacks = try_join_all((0..MANY).map(begin)).await?;
-    let (any, _) = stacks.first().context("none")?;
-
-    // With its own limits on requests. While nothing recovers it watches no pods.
-    let _weeder = Operator::start(&seed, "weeder", "weeder", &[])?;
-    let [needs_etcd, _] = chain();
-    let everywhere = json!({"namespaceSelector": null});
-    let policy = any
-        .policy(&[needs_etcd])?
-        .named("everywhere")
-        .with(&everywhere);
-    policy.apply().await?;
-    let down = |it: &WeedPolicyStatus| usize::try_from(it.services.watched) == Ok(MANY);
-    let status = policy.reports("all to be watched", down).await?;
-    ensure!(
-        (status.services.ready, status.open_windows) == (0, 0),
-        "{status:?}"
-    );
-    let watches = looks_at_pods(seed.weeder_requests()?);
-    ensure!(watches.is_empty(), "{watches:?}");
-
-    for (stack, _) in &stacks {
-        stack.up(&etcd);
-    }
-    for (stack, looping) in &stacks {
-        are_weeded(stack, 0, looping).await?;
-        stack.is_ready(&api_server).await?;
-    }
-    let all = |it: &WeedPolicyStatus| usize::try_from(it.weeded) == Ok(MANY);
-    policy.reports("all to be weeded", all).await?;
-    let watches = looks_at_pods(seed.weeder_requests()?);
-    let (everywhere, own): (Vec<_>, Vec<_>) = watches
-        .iter()
-        .partition(|request| request.namespace.is_empty());
-    ensure!(everywhere.len() == 1 && own.len() <= APART, "{watches:?}");
-    Ok(())
 }
 
 /// Has etcd be away and come back, until its slice says since when it is ready, and tells that.
