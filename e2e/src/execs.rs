@@ -45,8 +45,6 @@ pub enum Play {
     Ends(i32, String),
     /// It neither writes nor ends.
     Hangs,
-    /// It writes without end.
-    Floods,
     /// The runtime cannot start it.
     Missing,
 }
@@ -65,8 +63,6 @@ struct Shared {
     plays: BTreeMap<String, Play>,
     /// The paths and queries of all commands, as the API server asked for them.
     asked: Vec<String>,
-    /// How many are under way.
-    running: usize,
 }
 
 impl Execs {
@@ -105,11 +101,6 @@ impl Execs {
     /// The paths and queries by which commands were asked for, so far.
     pub fn asked(&self) -> Vec<String> {
         lock(&self.shared).asked.clone()
-    }
-
-    /// How many commands are under way.
-    pub fn running(&self) -> usize {
-        lock(&self.shared).running
     }
 
     /// A pod on the node that runs and is ready, with one container of this name.
@@ -197,14 +188,11 @@ async fn command(stream: TcpStream, acceptor: TlsAcceptor, shared: &Mutex<Shared
     let play = {
         let mut shared = lock(shared);
         shared.asked.push(path.clone());
-        shared.running += 1;
         let words = path.split(['?', '&']);
         let program = words.filter_map(|it| it.strip_prefix("command=")).next();
         program.and_then(|program| shared.plays.get(program).cloned())
     };
-    let played = act(socket, play.unwrap_or(Play::Missing)).await;
-    lock(shared).running -= 1;
-    played
+    act(socket, play.unwrap_or(Play::Missing)).await
 }
 
 async fn act(mut socket: Socket, play: Play) -> Result<()> {
@@ -226,11 +214,6 @@ async fn act(mut socket: Socket, play: Play) -> Result<()> {
         }),
         Play::Hangs => {
             while socket.next().await.is_some_and(|it| it.is_ok()) {}
-            return Ok(());
-        }
-        Play::Floods => {
-            let line = message(1, &"y\n".repeat(4096));
-            while socket.send(line.clone()).await.is_ok() {}
             return Ok(());
         }
     };

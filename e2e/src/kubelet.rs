@@ -124,11 +124,6 @@ impl Kubelet {
         self.shared.lock().clock_offset = offset;
     }
 
-    /// How often it renews, jitter aside.
-    pub fn renewal_period(&self) -> Duration {
-        self.shared.renewal_period()
-    }
-
     /// Every renewal confirmed so far, in order.
     pub fn renewals(&self) -> Vec<Renewal> {
         self.shared.lock().renewals.clone()
@@ -140,28 +135,9 @@ impl Kubelet {
         last.with_context(|| format!("{} has not renewed its lease yet", self.name()))
     }
 
-    /// Its node, read now.
-    pub async fn node(&self) -> Result<Node> {
-        Ok(self.shared.nodes.get(self.name()).await?)
-    }
-
     /// Its lease, read now.
     pub async fn lease(&self) -> Result<Lease> {
         Ok(self.shared.leases.get(self.name()).await?)
-    }
-
-    /// The status of a condition of its node: `True`, `False`, `Unknown`, or empty without one.
-    pub async fn condition(&self, condition: &str) -> Result<String> {
-        let conditions = self
-            .node()
-            .await?
-            .status
-            .and_then(|status| status.conditions);
-        let found = conditions
-            .into_iter()
-            .flatten()
-            .find(|found| found.type_ == condition);
-        Ok(found.map(|found| found.status).unwrap_or_default())
     }
 
     /// Sets a condition of its node, now and in every later heartbeat. It gets through even when

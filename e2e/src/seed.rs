@@ -32,11 +32,6 @@ pub const WEEDER: User = User {
     name: "system:serviceaccount:garden:dwd-weeder",
     ..PROBER
 };
-/// A second replica of it.
-const OTHER_WEEDER: User = User {
-    id: "dwd-weeder-other",
-    ..WEEDER
-};
 /// Where the operator is installed.
 const NAMESPACE: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: garden}\n";
 /// What is installed.
@@ -59,7 +54,7 @@ impl Seed {
         etcd: &Etcd,
         site: Site,
     ) -> Result<Self> {
-        let users = [PROBER, OTHER, WEEDER, OTHER_WEEDER];
+        let users = [PROBER, OTHER, WEEDER];
         let server = ApiServer::start_at(assets, root, name, etcd, &users, site).await?;
         let kubectl = Kubectl::new(assets, &server)?;
         let deployments = DeploymentController::start(&server.client()?);
@@ -150,16 +145,6 @@ impl Seed {
     /// What the weeder has asked of this seed so far.
     pub fn weeder_requests(&self) -> Result<Vec<Request>> {
         self.server.requests_of(WEEDER.id)
-    }
-
-    /// The kubeconfig of another replica of the weeder.
-    pub fn other_weeder_kubeconfig(&self) -> Result<Kubeconfig> {
-        self.server.kubeconfig_of(OTHER_WEEDER.id)
-    }
-
-    /// What the other replica of the weeder has asked of this seed so far.
-    pub fn other_weeder_requests(&self) -> Result<Vec<Request>> {
-        self.server.requests_of(OTHER_WEEDER.id)
     }
 
     /// The Lease by which the replicas of a Deployment of the manifests, such as `dwd-prober`, elect one of them.

@@ -102,25 +102,3 @@ pub async fn holds(
         sleep(POLL).await;
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn holds_looks_to_the_end_and_fails_at_once() {
-        let start = Instant::now();
-        holds(LIMIT, "peace", async || seen(true, ""))
-            .await
-            .unwrap();
-        assert!(start.elapsed() >= LIMIT);
-        let start = Instant::now();
-        let error = holds(LIMIT, "peace", async || seen(false, "war"))
-            .await
-            .unwrap_err();
-        assert!(
-            start.elapsed() < POLL && error.to_string().ends_with("war"),
-            "{error}"
-        );
-    }
-}

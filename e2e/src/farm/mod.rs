@@ -129,18 +129,12 @@ impl Farm {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+
     use dependency_watchdog::{
         prober::step::{IGNORE, MARK, RECORD},
         runtime::seed::FIELD_MANAGER,
-        shoot::{Consistency, Dial, Shoot, Wire, parse},
     };
-    use fake::{
-        farm::{Answer, Read},
-        oracle,
-    };
-
-    const START: Micros = 1_800_000_000_250_000;
+    use fake::oracle;
 
     #[test]
     fn the_oracle_knows_the_operators_names() {
@@ -148,49 +142,5 @@ mod tests {
         assert_eq!(oracle::RECORD, RECORD);
         assert_eq!(oracle::IGNORE, IGNORE);
         assert_eq!(oracle::OPERATOR, FIELD_MANAGER);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn whatever_a_shoot_does_is_called_by_its_name() {
-        const LIMIT: Duration = Duration::from_secs(20);
-        let refused = |code| (Some(Answer::Refused(code, Some(7))), None);
-        for ((answer, death), expected) in [
-            ((None, None), None),
-            ((Some(Answer::Truncated), None), Some("Unreachable")),
-            ((Some(Answer::Html), None), Some("Unreadable")),
-            ((Some(Answer::Nothing), None), Some("Timeout")),
-            (refused(403), Some("Forbidden")),
-            (refused(429), Some("TooManyRequests")),
-            (refused(500), Some("ServerError")),
-            ((None, Some(Death::Refuses)), Some("Unreachable")),
-            ((None, Some(Death::Swallows)), Some("Timeout")),
-            ((None, Some(Death::SaysNothing)), Some("Timeout")),
-            ((None, Some(Death::AnswersNothing)), Some("Timeout")),
-            ((None, Some(Death::Drips)), Some("Timeout")),
-        ] {
-            let played = fake::farm::Shoot::new(7, 5, 40, || START).unwrap();
-            let reached = played.clone();
-            let dial = Dial::by(move |_| {
-                let reached = reached.clone();
-                async move { Ok(Box::new(reached.dial().await?) as Box<dyn Wire>) }
-            });
-            let access = parse(&played.kubeconfig(TOKEN)).unwrap();
-            let shoot = Shoot::new(access, &dial);
-            if let Some(answer) = answer {
-                played.behave(|it| _ = it.answers.insert(Read::Cached, answer));
-            }
-            if let Some(death) = death {
-                played.die(death);
-            }
-            let read = shoot.leases(Consistency::Cached, LIMIT).await;
-            match &read {
-                Ok(read) => assert!(expected.is_none() && read.list.items.len() == 5),
-                Err(error) => assert_eq!(Some(error.reason), expected, "{error}"),
-            }
-            if death.is_none() {
-                let (nodes, _) = shoot.nodes(Consistency::Cached, LIMIT).await.unwrap();
-                assert_eq!(nodes.len(), 5);
-            }
-        }
     }
 }

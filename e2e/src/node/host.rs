@@ -204,26 +204,3 @@ fn leftovers(temporary: &Path) -> Result<Vec<String>> {
     }
     Ok(found)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_a_dead_run_has_left_is_removed() {
-        let temporary = tempfile::tempdir().unwrap();
-        let directory = |name: &str| {
-            let path = temporary.path().join(name);
-            fs::create_dir(&path).unwrap();
-            path
-        };
-        drop(lock(&directory("dependency-watchdog-node-dead")).unwrap());
-        let _alive = lock(&directory("dependency-watchdog-node-alive")).unwrap();
-        directory("dependency-watchdog-node-kept");
-        drop(lock(&directory("somebody-else")).unwrap());
-        assert_eq!(
-            leftovers(temporary.path()).unwrap(),
-            ["dependency-watchdog-node-dead"]
-        );
-    }
-}

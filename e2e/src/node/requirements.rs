@@ -154,25 +154,3 @@ fn is_static(program: &Path) -> bool {
     const LOADER: &[u8] = b"/ld-linux";
     fs::read(program).is_ok_and(|bytes| !bytes.windows(LOADER.len()).any(|it| it == LOADER))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_host_is_used_only_when_told() {
-        for (on_host, disposable, expected) in [
-            (None, false, false),
-            (Some(""), false, false),
-            (Some("0"), false, false),
-            (Some("1"), false, true),
-            (None, true, true),
-        ] {
-            assert_eq!(
-                is_allowed(on_host, disposable),
-                expected,
-                "{on_host:?} {disposable}"
-            );
-        }
-    }
-}

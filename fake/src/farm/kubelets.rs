@@ -355,39 +355,3 @@ impl Kubelet {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SECOND: Micros = 1_000_000;
-    const START: Micros = 1_800_000_000 * SECOND;
-
-    /// Cut off from 20 s to 60 s; the server dies before, within, at the end of the cut, or after it.
-    #[test]
-    fn whoever_was_cut_off_is_heard_neither_in_a_cut_nor_in_a_death() {
-        let after = |seconds| START + seconds * SECOND;
-        for (died, revived) in [(10, 30), (30, 40), (50, 80), (70, 90)] {
-            let untouched = Kubelets::new(5, 20, Duration::from_secs(10), START);
-            let mut kubelets = untouched.clone();
-            kubelets.cut(10, after(20));
-            kubelets.die(after(died));
-            kubelets.revive(after(revived));
-            kubelets.restore(after(60));
-            let is_silent = |node: usize, at| {
-                let dead = (after(died)..after(revived)).contains(&at);
-                dead || (node < 10 && (after(20)..after(60)).contains(&at))
-            };
-            let mut expected: Vec<_> = untouched.last_written(START).collect();
-            for at in (START..after(120)).step_by(100_000) {
-                for (node, turn) in untouched.last_written(at).enumerate() {
-                    if !is_silent(node, turn) {
-                        expected[node] = expected[node].max(turn);
-                    }
-                }
-                let last: Vec<_> = kubelets.last_written(at).collect();
-                assert_eq!(last, expected, "{died} to {revived}, at {}", at - START);
-            }
-        }
-    }
-}

@@ -301,6 +301,3 @@ fn states<'a, T>(
         .filter(move |((begun, _), done)| begun <= span.end() && done >= span.start())
         .map(|((_, state), _)| state)
 }
-
-#[cfg(test)]
-mod tests;

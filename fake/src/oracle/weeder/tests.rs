@@ -77,37 +77,6 @@ fn seed<'a>(store: &'a Store, looks: &'a [Timestamp]) -> Seed<'a> {
 }
 
 #[test]
-fn only_the_version_that_was_judged_is_deleted_and_once() {
-    let store = store();
-    let broken = |deletions: &[Deletion]| -> Vec<String> {
-        let broken = seed(&store, &[]).broken(deletions);
-        let rule = |it: &String| it.split(':').next().unwrap().to_owned();
-        broken.iter().map(rule).collect()
-    };
-    let usual = deletion(&store, 110);
-    let other = |field: Option<&str>| field.map(str::to_owned);
-    for (uid, version) in [
-        (None, usual.version.clone()),
-        (usual.uid.clone(), None),
-        (other(Some("q")), usual.version.clone()),
-        (usual.uid.clone(), other(Some("999"))),
-    ] {
-        let deletion = Deletion {
-            uid,
-            version,
-            ..usual.clone()
-        };
-        assert_eq!(broken(&[deletion]), ["only-what-was-judged"]);
-    }
-    let unanswered = Deletion {
-        is_done: false,
-        ..usual.clone()
-    };
-    assert_eq!(broken(&[usual.clone(), usual.clone()]), ["once"]);
-    assert!(broken(&[unanswered, usual]).is_empty());
-}
-
-#[test]
 fn a_pod_that_loops_in_a_window_is_deleted_in_time() {
     let store = store();
     let missed = |deletions: &[Deletion], calm: &[(i64, i64)]| {
