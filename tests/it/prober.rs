@@ -3,10 +3,10 @@
 mod checks;
 mod connections;
 mod fleet;
-mod flows;
 mod holds;
 mod kinds;
 mod letting_go;
+mod levels;
 mod marks;
 mod mishaps;
 mod nodes;

@@ -8,12 +8,12 @@ use std::{
     time::Duration,
 };
 
-use crate::support::{Activity, Call, Failure, Seed, Stage, info, policy, put_workload, run};
+use crate::support::{Activity, Call, Failure, Seed, info, policy, put_workload, run};
 use dependency_watchdog::{
     prober::{
         LEASE,
         scale::Scaler,
-        step::{Aim, IGNORE, MARK, RECORD},
+        step::{IGNORE, MARK, RECORD},
     },
     restore::{Part, Restorer, State},
 };
@@ -365,35 +365,24 @@ async fn an_operator_is_alive_that_renews_within_three_seconds(
     assert_eq!(started.elapsed(), Duration::from_secs(3));
 }
 
-/// In an outage that goes on, the operator takes nothing of it again.
-#[test]
-fn what_is_overruled_the_operator_leaves_alone() {
-    for kind in ["Deployment", "StatefulSet", "Etcd"] {
-        run(async {
-            let mut stage = Stage::new(&[info(kind, "x", 0)]);
-            stage.act(Aim::Down).await;
-            let resource = format!("{}s", kind.to_lowercase());
-            stage.assert_down(&resource, "x", kind);
-            let known = serde_json::to_value(stage.acting.decider().dependents().status()).unwrap();
-            put_health(&stage.seed, "a", "p", known.as_array().unwrap());
-
-            let before = stage.seed.writes().len();
-            let (_, parts) = restore(&overruling(&stage.seed), Some("a")).await;
-            assert_eq!(left(&parts), [""; 0], "{kind}");
-            assert!(parts[0].ignored, "{kind}");
-            // At once, where one write can carry all of it.
-            let writes = stage.seed.writes().len() - before;
-            assert_eq!(writes, if kind == "Etcd" { 3 } else { 1 }, "{kind}");
-            for _ in 0..3 {
-                tokio::time::advance(Duration::from_secs(60)).await;
-                stage.act(Aim::Down).await;
-            }
-            assert_eq!(stage.replicas(&resource, "x"), 3, "{kind}");
-            let annotations = stage.object(&resource, "x")["metadata"]["annotations"].clone();
-            assert_eq!(annotations, json!({IGNORE: "true"}), "{kind}");
-            assert!(!stage.acting.decider().dependents().owes(), "{kind}");
-        });
-    }
+/// At once, where one write can carry all of it: the operator takes it no more.
+#[rstest]
+#[case("Deployment", 1)]
+#[case("StatefulSet", 1)]
+#[case("Etcd", 3)]
+#[tokio::test(start_paused = true)]
+async fn what_is_overruled_is_ignored_from_then_on(#[case] kind: &str, #[case] writes: usize) {
+    let seed = new_seed();
+    put_taken(&seed, kind, "a", "x", Some("3"));
+    put_health(&seed, "a", "p", &[entry(kind, "x", 0, Some(3))]);
+    let (_, parts) = restore(&overruling(&seed), Some("a")).await;
+    assert_eq!(left(&parts), [""; 0]);
+    assert!(parts[0].ignored);
+    assert_eq!(seed.writes().len(), writes);
+    let resource = format!("{}s", kind.to_lowercase());
+    let object = seed.get(&resource, "a", "x").unwrap();
+    assert_eq!(object["spec"]["replicas"], 3);
+    assert_eq!(object["metadata"]["annotations"], json!({IGNORE: "true"}));
 }
 
 /// What is back, and keeps its mark for a minute, is left to the operator that is overruled.

@@ -14,13 +14,13 @@ use tokio::time::{Instant, advance};
 use crate::world::{Election, Operator, REPLICAS, Role, World, in_virtual_time, micros, now};
 
 const LEASE: Duration = Duration::from_secs(40);
-const MINUTE: Duration = Duration::from_secs(60);
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 const SECOND: i64 = 1_000_000;
-const UP: [i64; 3] = [REPLICAS[0].1, REPLICAS[1].1, REPLICAS[2].1];
-const DOWN: [i64; 3] = [0; 3];
+pub(crate) const UP: [i64; 3] = [REPLICAS[0].1, REPLICAS[1].1, REPLICAS[2].1];
+pub(crate) const DOWN: [i64; 3] = [0; 3];
 
 /// Tells a story of a healthy cluster with so many nodes, which an operator protects.
-fn tell(nodes: usize, story: impl AsyncFnOnce(&World, Operator)) {
+pub(crate) fn tell(nodes: usize, story: impl AsyncFnOnce(&World, Operator)) {
     in_virtual_time(async {
         let world = World::new(1, nodes, LEASE);
         world.put_policy(&json!({"mode": "Enforce"}));
@@ -38,7 +38,7 @@ fn replicas(world: &World) -> [i64; 3] {
     })
 }
 
-async fn comes_to(world: &World, wanted: [i64; 3]) {
+pub(crate) async fn comes_to(world: &World, wanted: [i64; 3]) {
     let look = || match replicas(world) {
         found if found == wanted => Ok(()),
         found => Err(format!("{found:?}, not {wanted:?}")),
@@ -46,7 +46,7 @@ async fn comes_to(world: &World, wanted: [i64; 3]) {
     world.until(5 * MINUTE, look).await.unwrap();
 }
 
-fn is_write(call: &Call) -> bool {
+pub(crate) fn is_write(call: &Call) -> bool {
     call.plural == "deployments" && call.verb.is_write()
 }
 

@@ -10,7 +10,6 @@ mod protection;
 mod recording;
 mod seed;
 mod shoot;
-mod stage;
 mod stall;
 mod target;
 mod world;
@@ -29,13 +28,12 @@ pub use self::{
     recording::Runs,
     seed::{Call, Seed},
     shoot::{Read, ScriptedShoot},
-    stage::{EVER, Stage, doubt, healthy, info, new_acting, outage, selected},
     stall::{Case, Stalls, not_taken},
     target::{
         Target, api, check, ended, exit, gone, head, http, names, once, runner, tls, tls_with,
     },
     world::{
-        INTERVAL, NODES, World, condition, degraded, policy, put_kubeconfig, put_secret,
+        INTERVAL, NODES, World, condition, degraded, info, policy, put_kubeconfig, put_secret,
         put_workload,
     },
 };

@@ -25,11 +25,10 @@ use self::{
 use super::{Call, seed::REVIEWS};
 
 /// The suites that are recorded.
-const RECORDED: [&str; 5] = [
+const RECORDED: [&str; 4] = [
     "health::writer::",
     "prober::holds::",
     "prober::fleet::",
-    "prober::flows::",
     "prober::letting_go::",
 ];
 /// The seed of all jitter in a recorded run. Any number serves.

@@ -267,6 +267,19 @@ pub fn put_workload(seed: &Seed, kind: &str, namespace: &str, name: &str, replic
     }));
 }
 
+/// A dependent of one level in both aims.
+pub fn info(kind: &str, name: &str, level: i32) -> Value {
+    let version = if kind == "Etcd" {
+        "druid.gardener.cloud/v1alpha1"
+    } else {
+        "apps/v1"
+    };
+    json!({
+        "ref": {"apiVersion": version, "kind": kind, "name": name},
+        "optional": false, "scaleUp": {"level": level}, "scaleDown": {"level": level},
+    })
+}
+
 /// A policy for all clusters, with three dependents: down in the order kcm, mcm, ca; up in the
 /// reverse.
 pub fn policy(name: &str) -> Value {
