@@ -2,6 +2,7 @@
 //! without evidence, and in the end all is back.
 
 mod draw;
+mod pair;
 mod points;
 mod run;
 mod walk;

@@ -26,74 +26,46 @@ const CNI_DIRECTORIES: [&str; 2] = ["/usr/lib/cni", "/opt/cni/bin"];
 /// Set to run on a machine that is neither a container nor CI.
 const ON_HOST: &str = "NODE_ON_HOST";
 
-/// Why no real node can run here, in one sentence; nothing if one can.
+/// Why no real node can run here, in one sentence: the first thing that is lacking, since without root the others
+/// cannot be tried. Nothing if one can.
 pub fn missing() -> Option<String> {
-    let machine = Machine {
-        is_root: rustix::process::geteuid().is_root(),
-        is_allowed: is_allowed(env::var(ON_HOST).ok().as_deref(), is_disposable()),
-        absent: absent(find, is_static, cni().is_some()),
-        namespaces: namespaces(),
-        cgroups: Cgroups::of("probe").and_then(|it| it.try_out()),
-    };
-    machine.missing()
-}
-
-/// What is known of this machine.
-struct Machine {
-    is_root: bool,
-    is_allowed: bool,
-    /// Programs, with the packages that have them.
-    absent: Vec<(&'static str, &'static str)>,
-    namespaces: Result<()>,
-    cgroups: Result<()>,
-}
-
-impl Machine {
-    /// The first thing that it lacks: without root, the others cannot be tried.
-    fn missing(self) -> Option<String> {
-        if !self.is_root {
-            return Some(
-                "real nodes need root: run this as root, in a container or a virtual machine"
-                    .to_owned(),
-            );
-        }
-        if !self.is_allowed {
-            return Some(format!(
-                "this is neither a container nor CI (no CI, no /.dockerenv, no /run/.containerenv): kubelets would \
-                 run on this machine. They keep to namespaces, cgroups and files of their own; {ON_HOST}=1 allows it"
-            ));
-        }
-        if !self.absent.is_empty() {
-            let names: Vec<&str> = self.absent.iter().map(|(name, _)| *name).collect();
-            let mut packages: Vec<&str> = self.absent.iter().map(|(_, it)| *it).collect();
-            packages.dedup();
-            return Some(format!(
-                "{} missing: on Debian, apt-get install {}",
-                names.join(", "),
-                packages.join(" ")
-            ));
-        }
-        let failed = self.namespaces.and(self.cgroups).err();
-        failed.map(|error| format!("{error:#}"))
+    if !rustix::process::geteuid().is_root() {
+        return Some(
+            "real nodes need root: run this as root, in a container or a virtual machine"
+                .to_owned(),
+        );
     }
+    if !is_disposable() && env::var(ON_HOST).as_deref() != Ok("1") {
+        return Some(format!(
+            "this is neither a container nor CI (no CI, no /.dockerenv, no /run/.containerenv): kubelets would \
+             run on this machine. They keep to namespaces, cgroups and files of their own; {ON_HOST}=1 allows it"
+        ));
+    }
+    let absent = absent();
+    if !absent.is_empty() {
+        let (names, mut packages): (Vec<&str>, Vec<&str>) = absent.into_iter().unzip();
+        packages.dedup();
+        return Some(format!(
+            "{} missing: on Debian, apt-get install {}",
+            names.join(", "),
+            packages.join(" ")
+        ));
+    }
+    let cgroups = || Cgroups::of("probe").and_then(|it| it.try_out());
+    let failed = namespaces().and_then(|()| cgroups()).err();
+    failed.map(|error| format!("{error:#}"))
 }
 
-/// What is not found of programs and of plugins of the container network.
-fn absent(
-    find: impl Fn(&str) -> Option<PathBuf>,
-    is_static: impl Fn(&Path) -> bool,
-    has_cni: bool,
-) -> Vec<(&'static str, &'static str)> {
+/// What is not found of programs and of plugins of the container network, with the packages that have them.
+fn absent() -> Vec<(&'static str, &'static str)> {
     let programs = PROGRAMS
         .iter()
         .filter(|(program, _)| find(program).is_none());
     let mut absent: Vec<(&str, &str)> = programs.copied().collect();
-    if let Some(busybox) = find("busybox")
-        && !is_static(&busybox)
-    {
+    if find("busybox").is_some_and(|it| !is_static(&it)) {
         absent.push(("a static busybox", "busybox-static"));
     }
-    if !has_cni {
+    if cni().is_none() {
         absent.push((
             "plugins of the container network",
             "containernetworking-plugins",
@@ -120,10 +92,6 @@ fn namespaces() -> Result<()> {
         String::from_utf8_lossy(&output.stderr).trim()
     );
     Ok(())
-}
-
-fn is_allowed(on_host: Option<&str>, disposable: bool) -> bool {
-    disposable || on_host == Some("1")
 }
 
 fn is_disposable() -> bool {

@@ -11,20 +11,21 @@ use fake::{
     oracle::{
         event::{Event, Hurt, Role},
         judge,
-        leading::{Sent, terms, usurped},
         plan::{Leg, Size, plan},
         policy::Policy,
         trouble::{Moment, troubles},
         truth::Truth,
         versions::{Version, names},
     },
-    store::Key,
 };
 use fastrand::Rng;
 use serde_json::Value;
 
-use super::draw::{self, Draw};
-use crate::world::{Election, Operator, REPLICAS, World, in_virtual_time, micros, now};
+use super::{
+    draw::{self, Draw},
+    pair::Pair,
+};
+use crate::world::{self, REPLICAS, World, in_virtual_time, micros, now};
 
 /// How many walks are carried out where not all of the campaign is.
 const WALKS: usize = 60;
@@ -84,10 +85,7 @@ struct Walk {
     world: World,
     truth: Truth,
     random: Rng,
-    /// Both processes of the operator, of which one leads.
-    both: [Operator; 2],
-    /// What the processes that have ended had sent.
-    sent: Vec<Sent>,
+    pair: Pair,
     /// Until then it may lose the Lease.
     excused: Micros,
     /// How many replicas people want of each dependent.
@@ -116,13 +114,11 @@ impl Walk {
             }
         }
         world.put_policy(&Policy::FIRST.spec());
-        let both = [(); 2].map(|()| world.start(crate::world::Role::Prober, Election::Stands));
         Self {
+            pair: Pair::start(&world, world::Role::Prober),
             world,
             truth,
             random: Rng::with_seed(seed),
-            both,
-            sent: Vec::new(),
             excused: micros(),
             wanted,
             open: Vec::new(),
@@ -171,19 +167,13 @@ impl Walk {
     /// Lets time pass, and looks after the processes.
     async fn pass(&mut self, time: Duration) {
         self.world.pass(time).await;
-        for operator in &self.both {
-            for at in operator.losses() {
-                self.truth.deposed(at);
-                if at > self.excused {
-                    let problem = format!("{} lost the Lease", operator.identity());
-                    self.problems.push(problem);
-                }
-            }
-            if operator.has_ended() {
-                let problem = format!("{} has ended", operator.identity());
-                self.problems.push(problem);
+        for (at, said) in self.pair.losses() {
+            self.truth.deposed(at);
+            if at > self.excused {
+                self.problems.push(said);
             }
         }
+        self.problems.extend(self.pair.ended());
     }
 
     /// For a while one that loses the Lease is not to blame.
@@ -205,13 +195,7 @@ impl Walk {
     /// All that is broken so far.
     fn broken(&self) -> Vec<String> {
         let mut broken = judge(&self.history(), &self.truth, micros());
-        let mut sent = self.sent.clone();
-        sent.extend(self.both.iter().flat_map(Operator::sent));
-        let lease = Key::new("leases", "garden", dependency_watchdog::prober::LEASE);
-        broken.extend(self.world.seed.store(|store, _| {
-            let versions = store.versions("leases").filter(|it| it.key == lease);
-            usurped(&sent, &terms(versions))
-        }));
+        broken.extend(self.pair.usurped(&self.world));
         broken.extend(self.problems.iter().cloned());
         broken
     }
@@ -219,12 +203,8 @@ impl Walk {
     /// Which of the two leads, once one does.
     async fn leader(&self) -> Result<usize, String> {
         let look = || {
-            let lease = self
-                .world
-                .get("leases", "garden", dependency_watchdog::prober::LEASE);
-            let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or_default();
-            let leads = self.both.iter().position(|it| it.identity() == holder);
-            leads.ok_or_else(|| format!("nobody leads, the Lease names {holder:?}"))
+            let leader = self.pair.leader(&self.world);
+            leader.ok_or("nobody leads".to_owned())
         };
         self.world.until(Duration::from_secs(60), look).await
     }

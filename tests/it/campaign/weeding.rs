@@ -2,7 +2,6 @@
 //! must be one that was called for, and after each leg all is healed and those that crash are deleted in time.
 
 mod act;
-mod pair;
 mod plan;
 mod pods;
 mod rest;
@@ -23,12 +22,14 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use self::{
-    pair::Pair,
     plan::{Event, Plan, Roughness},
     pods::{Pods, SERVICES},
 };
-use super::draw::{self, Draw};
-use crate::world::{World, in_virtual_time, micros, now};
+use super::{
+    draw::{self, Draw},
+    pair::Pair,
+};
+use crate::world::{Role, World, in_virtual_time, micros, now};
 
 /// How many walks are carried out where not all of the campaign is.
 const WALKS: usize = 16;
@@ -132,7 +133,7 @@ impl Weeding {
         let mut policies = vec![shoots, more];
         policies.truncate(random.usize(1..3));
         let walk = Self {
-            pair: Pair::start(&world),
+            pair: Pair::start(&world, Role::Weeder),
             pods: Pods::create(random.fork(), &world, places),
             plan: Plan::new(random.fork(), places, policies.len()),
             world,
@@ -228,11 +229,10 @@ impl Weeding {
             self.world.pass(left.min(TICK)).await;
             self.pods.tick(&self.world);
         }
-        let (lost, ended) = self.pair.failed();
-        if micros() > self.excused {
-            self.problems.extend(lost);
-        }
-        self.problems.extend(ended);
+        let lost = self.pair.losses().into_iter();
+        let lost = lost.filter(|(at, _)| *at > self.excused);
+        self.problems.extend(lost.map(|(_, said)| said));
+        self.problems.extend(self.pair.ended());
     }
 
     /// All that is broken.

@@ -14,7 +14,10 @@ use fake::{
 use serde_json::{Value, json};
 
 use super::{SIZE, Walk, is_excuse, place};
-use crate::world::{self, Election, micros};
+use crate::{
+    campaign::pair::End,
+    world::{self, micros},
+};
 
 /// For how long a seed is away that is started again.
 const RESTART: Duration = Duration::from_secs(3);
@@ -123,10 +126,14 @@ impl Walk {
             }),
             Event::Policy(edit) => self.edit_policy(edit),
             Event::Hurt(hurt, role) => {
-                let hurt_one = place(role, self.leader().await?);
-                self.hurt(hurt, hurt_one).await;
+                let one = place(role, self.leader().await?);
+                match hurt {
+                    Hurt::Freeze(_) => self.pair.freeze(one),
+                    Hurt::Kill => self.pair.replace(&self.world, one, End::Killed).await,
+                    Hurt::Terminate => self.pair.replace(&self.world, one, End::Terminated).await,
+                }
             }
-            Event::Thaw => self.both.iter().for_each(|it| it.gate.open()),
+            Event::Thaw => self.pair.thaw(),
             Event::RestartSeed => {
                 let seed = &self.world.seed;
                 seed.switch(|it| it.away = true);
@@ -136,23 +143,6 @@ impl Walk {
             }
         }
         Ok(true)
-    }
-
-    async fn hurt(&mut self, hurt: Hurt, one: usize) {
-        let ends = match hurt {
-            Hurt::Freeze(_) => return self.both[one].gate.shut(),
-            Hurt::Kill => false,
-            Hurt::Terminate => true,
-        };
-        let new = self.world.start(world::Role::Prober, Election::Stands);
-        let old = std::mem::replace(&mut self.both[one], new);
-        match ends {
-            true => self.sent.extend(old.end().await),
-            false => {
-                self.sent.extend(old.sent());
-                old.kill();
-            }
-        }
     }
 
     /// Has a shoot sleep, or be awake, as gardenlet says once it has taken that up.

@@ -145,15 +145,18 @@ impl Weeding {
                 seed.switch(|it| it.away = false);
             }
             Event::Replace(leads, end) => {
-                let one = self.pair.one(&self.world, leads);
+                let one = self.one(leads);
                 self.pair.replace(&self.world, one, end).await;
             }
-            Event::Freeze(leads, _) => {
-                let one = self.pair.one(&self.world, leads);
-                self.pair.freeze(one);
-            }
+            Event::Freeze(leads, _) => self.pair.freeze(self.one(leads)),
             Event::Thaw => self.pair.thaw(),
         }
+    }
+
+    /// The weeder that leads, or the other; any while none does.
+    fn one(&self, leads: bool) -> usize {
+        let leader = self.pair.leader(&self.world).unwrap_or_default();
+        if leads { leader } else { 1 - leader }
     }
 
     /// Has a service be ready, or not. Of two slices it may be one that is.

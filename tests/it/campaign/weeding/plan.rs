@@ -6,10 +6,8 @@ use fake::fault::Fate;
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use super::{
-    pair::End,
-    pods::{API_SERVER, APPS, SERVICES},
-};
+use super::pods::{API_SERVER, APPS, SERVICES};
+use crate::campaign::pair::End;
 
 /// What is done.
 #[derive(Clone, Debug, PartialEq)]

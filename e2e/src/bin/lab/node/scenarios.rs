@@ -17,15 +17,14 @@ use std::{path::Path, process::ExitCode};
 use tokio::sync::oneshot;
 
 /// All of them, in the order in which they are listed. The first is what the others need.
-const ALL: [&str; 6] = [INSTALL, LOOPING, NETWORK, ALONE, EXEC, UNINSTALL];
+const ALL: [&str; 5] = [INSTALL, LOOPING, NETWORK, EXEC, UNINSTALL];
 const INSTALL: &str = "install";
 const LOOPING: &str = "looping";
 const NETWORK: &str = "network";
-const ALONE: &str = "alone";
 const EXEC: &str = "exec";
 const UNINSTALL: &str = "uninstall";
 /// Those for which there is a shoot.
-const OF_SHOOT: [&str; 3] = [NETWORK, ALONE, EXEC];
+const OF_SHOOT: [&str; 2] = [NETWORK, EXEC];
 
 /// Those of these names with what they need, or all.
 pub(crate) fn selected(names: &[String]) -> Result<Vec<&'static str>> {
@@ -133,22 +132,13 @@ async fn on_shoot(cluster: &Cluster, tally: &Tally, shoot: &RealShoot, is: &impl
             tally.attempt(NETWORK, run).await;
         }
     };
-    let alone = async {
-        if is(ALONE) {
-            let run = network::one_is_cut(cluster, shoot);
-            tally.attempt(ALONE, run).await;
-        }
-    };
+    // It scales nothing: in the minute after which the marks of the other fall.
     let exec = async {
+        // It fails if there is nothing to wait for any more.
+        let _ = is_restored.await;
         if is(EXEC) {
             tally.attempt(EXEC, exec::is_cut(cluster, shoot)).await;
         }
     };
-    // These two scale nothing: in the minute after which the marks of the first fall.
-    let meanwhile = async {
-        // It fails if there is nothing to wait for any more.
-        let _ = is_restored.await;
-        tokio::join!(alone, exec)
-    };
-    tokio::join!(network, meanwhile);
+    tokio::join!(network, exec);
 }

@@ -6,7 +6,7 @@ use dependency_watchdog::prober::step::MARK;
 use dependency_watchdog_e2e::{
     DEPENDENTS, Request,
     node::{Cluster, GRACE, RealShoot},
-    wait::{self, Look, seen},
+    wait::{self, seen},
 };
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -79,37 +79,6 @@ pub(super) async fn is_cut(
         seconds(zero),
         seconds(heard),
         seconds(restored)
-    ))
-}
-
-/// One of the two nodes loses its way, which is no outage: nothing is scaled, so kube-controller-manager
-/// marks it. This is what did not happen in [`is_cut`].
-pub(super) async fn one_is_cut(cluster: &Cluster, shoot: &RealShoot) -> Result<String> {
-    let node = shoot.nodes.last().context("no nodes")?;
-    node.cut(true).await?;
-    let marked = wait::until_within(3 * GRACE, "the node to be marked", async || {
-        let state = state(cluster).await?;
-        if state.contains('0') {
-            return Ok(Look::Never(format!("scaled to {state}")));
-        }
-        let readiness = shoot.readiness().await?;
-        let last = readiness.last().context("no nodes")?;
-        seen(last.starts_with("Unknown"), last)
-    })
-    .await;
-    let renewed = shoot.renewals().await?;
-    let silent = since(*renewed.last().context("no nodes")?)?;
-    node.cut(false).await?;
-    marked?;
-    wait::until("the node to be ready again", async || {
-        let readiness = shoot.readiness().await?;
-        let last = readiness.last().context("no nodes")?;
-        seen(last.starts_with("True"), last)
-    })
-    .await?;
-    Ok(format!(
-        "kube-controller-manager marked it {} after its last renewal; nothing was scaled",
-        seconds(silent)
     ))
 }
 
@@ -204,9 +173,5 @@ async fn renewed_after(shoot: &RealShoot, moment: Timestamp) -> Result<()> {
 
 /// How long ago that was.
 pub(super) fn since(moment: Timestamp) -> Result<Duration> {
-    between(moment, Timestamp::now())
-}
-
-fn between(from: Timestamp, to: Timestamp) -> Result<Duration> {
-    Ok(Duration::try_from(to.duration_since(from))?)
+    Ok(Duration::try_from(Timestamp::now().duration_since(moment))?)
 }

@@ -1,7 +1,8 @@
-//! Two weeders, of which one leads.
+//! Two processes of the operator, of which one leads.
 
-use dependency_watchdog::weeder::LEASE;
+use dependency_watchdog::{prober, weeder};
 use fake::{
+    farm::Micros,
     oracle::leading::{Sent, terms, usurped},
     store::Key,
 };
@@ -10,6 +11,7 @@ use crate::world::{Election, Operator, Role, World};
 
 /// Both of them.
 pub struct Pair {
+    role: Role,
     both: [Operator; 2],
     /// What those that have ended had sent.
     sent: Vec<Sent>,
@@ -24,19 +26,19 @@ pub enum End {
 
 impl Pair {
     /// Starts both.
-    pub fn start(world: &World) -> Self {
+    pub fn start(world: &World, role: Role) -> Self {
         Self {
-            both: [(); 2].map(|()| start(world)),
+            role,
+            both: [(); 2].map(|()| world.start(role, Election::Stands)),
             sent: Vec::new(),
         }
     }
 
-    /// The one that leads, or the other; any while none does.
-    pub fn one(&self, world: &World, leads: bool) -> usize {
-        let lease = world.get("leases", "garden", LEASE);
-        let holder = lease["spec"]["holderIdentity"].as_str();
-        let holds = |it: &Operator| Some(&*it.identity()) == holder;
-        usize::from(holds(&self.both[1]) == leads)
+    /// The one that leads, if one does.
+    pub fn leader(&self, world: &World) -> Option<usize> {
+        let lease = world.get("leases", "garden", self.lease());
+        let holder = lease["spec"]["holderIdentity"].as_str()?;
+        self.both.iter().position(|it| it.identity() == holder)
     }
 
     /// Freezes one of them.
@@ -51,7 +53,8 @@ impl Pair {
 
     /// Ends one, and starts another in its place.
     pub async fn replace(&mut self, world: &World, one: usize, end: End) {
-        let old = std::mem::replace(&mut self.both[one], start(world));
+        let new = world.start(self.role, Election::Stands);
+        let old = std::mem::replace(&mut self.both[one], new);
         match end {
             End::Terminated => self.sent.extend(old.end().await),
             End::Killed => {
@@ -61,22 +64,26 @@ impl Pair {
         }
     }
 
-    /// Those that lost the Lease since this was asked last, and those that have ended by themselves.
-    pub fn failed(&self) -> (Vec<String>, Vec<String>) {
-        let lost = self.both.iter().filter(|it| !it.losses().is_empty());
+    /// When one has lost the Lease since this was asked last, and what to say of it.
+    pub fn losses(&self) -> Vec<(Micros, String)> {
+        let lost = |it: &Operator| {
+            let said = format!("{} lost the Lease", it.identity());
+            it.losses().into_iter().map(move |at| (at, said.clone()))
+        };
+        self.both.iter().flat_map(lost).collect()
+    }
+
+    /// Those that have ended by themselves.
+    pub fn ended(&self) -> impl Iterator<Item = String> {
         let ended = self.both.iter().filter(|it| it.has_ended());
-        let told = |it: &Operator, what: &str| format!("{} {what}", it.identity());
-        (
-            lost.map(|it| told(it, "lost the Lease")).collect(),
-            ended.map(|it| told(it, "has ended")).collect(),
-        )
+        ended.map(|it| format!("{} has ended", it.identity()))
     }
 
     /// What was sent by who did not lead.
     pub fn usurped(&self, world: &World) -> Vec<String> {
         let mut sent = self.sent.clone();
         sent.extend(self.both.iter().flat_map(Operator::sent));
-        let lease = Key::new("leases", "garden", LEASE);
+        let lease = Key::new("leases", "garden", self.lease());
         world.seed.store(|store, _| {
             let versions = store.versions("leases").filter(|it| it.key == lease);
             let mut terms = terms(versions);
@@ -87,8 +94,11 @@ impl Pair {
             usurped(&sent, &terms)
         })
     }
-}
 
-fn start(world: &World) -> Operator {
-    world.start(Role::Weeder, Election::Stands)
+    fn lease(&self) -> &'static str {
+        match self.role {
+            Role::Weeder => weeder::LEASE,
+            Role::Prober | Role::Rehearsal => prober::LEASE,
+        }
+    }
 }
