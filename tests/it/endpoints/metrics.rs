@@ -1,10 +1,13 @@
 //! The metrics of a whole run, what is said of them, and readiness.
 
-use std::{collections::BTreeSet, fs, path::Path, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
-use crate::support::{
-    Exposition, Failure, Family, Garden, LONG, Read, World, change_policy, put_pod, put_slice,
-    weed_policy,
+use crate::{
+    files::is_generated,
+    support::{
+        Exposition, Failure, Family, Garden, LONG, Read, World, change_policy, put_pod, put_slice,
+        weed_policy,
+    },
 };
 use dependency_watchdog::{
     prober::instruments::Instruments,
@@ -406,10 +409,6 @@ fn row((name, family): (&String, &Family), shown: &Exposition) -> String {
 /// The tables of all metrics in docs/metrics.md are what is shown from the start; `make docs` writes them.
 #[test]
 fn every_metric_is_described() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
-    let there = fs::read_to_string(&path).unwrap();
-    let (before, rest) = there.split_once(BEGIN).unwrap();
-    let (_, after) = rest.split_once(END).unwrap();
     let shown = [
         Instruments::new().1,
         weeder::instruments::Instruments::new().1,
@@ -429,13 +428,5 @@ fn every_metric_is_described() {
         "\nThe weeder alone:\n".to_owned(),
         table(weeder.difference(&prober).collect()),
     ];
-    let wanted = format!("{before}{BEGIN}{}\n{END}{after}", tables.concat());
-    if std::env::var_os("DWD_WRITE_DOCS").is_some() {
-        fs::write(&path, &wanted).unwrap();
-    }
-    let now = fs::read_to_string(&path).unwrap();
-    assert!(
-        now == wanted,
-        "docs/metrics.md is not up to date: run `make docs` and commit"
-    );
+    is_generated("docs/metrics.md", BEGIN, END, &tables.concat());
 }

@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use clap::CommandFactory as _;
@@ -13,6 +13,8 @@ use dependency_watchdog::{
     cli::Cli,
 };
 use serde_json::Value;
+
+use super::{is_generated, path, read, yaml};
 
 const CHART: &str = "charts/dependency-watchdog";
 const BEGIN: &str = "<!-- values: begin -->\n";
@@ -25,14 +27,6 @@ const NO_SETTINGS: [&str; 5] = [
     "leader-election-namespace",
     "metrics-bind-addr",
 ];
-
-fn path(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(file)
-}
-
-fn read(file: &str) -> String {
-    fs::read_to_string(path(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
-}
 
 /// The schema, with what it refers to in its place.
 fn schema() -> Value {
@@ -63,7 +57,7 @@ fn schema() -> Value {
 }
 
 fn values() -> Value {
-    serde_saphyr::from_str(&read(&format!("{CHART}/values.yaml"))).unwrap()
+    yaml(&format!("{CHART}/values.yaml"))
 }
 
 /// Of each kind, so that a new one is not forgotten. Helm ends with an error at a link that leads nowhere.
@@ -80,7 +74,7 @@ fn its_definitions_are_links_to_those_of_the_kinds() {
 
 #[test]
 fn its_version_is_that_of_the_operator() {
-    let chart: Value = serde_saphyr::from_str(&read(&format!("{CHART}/Chart.yaml"))).unwrap();
+    let chart = yaml(&format!("{CHART}/Chart.yaml"));
     for field in ["version", "appVersion"] {
         assert_eq!(chart[field], env!("CARGO_PKG_VERSION"), "{field}");
     }
@@ -172,18 +166,8 @@ fn rows(prefix: &str, schema: &Value, default: Option<&Value>, rows: &mut Vec<St
 /// The table in the chart's README; `make chart` writes it.
 #[test]
 fn every_value_is_described() {
-    let file = format!("{CHART}/README.md");
-    let there = read(&file);
-    let (before, rest) = there.split_once(BEGIN).unwrap();
-    let (_, after) = rest.split_once(END).unwrap();
-    let mut table = vec!["\n| value | default | |\n|---|---|---|\n".to_owned()];
+    let mut table = vec!["| value | default | |\n|---|---|---|\n".to_owned()];
     rows("", &schema(), Some(&values()), &mut table);
-    let wanted = format!("{before}{BEGIN}{}\n{END}{after}", table.concat());
-    if std::env::var_os("DWD_WRITE_DOCS").is_some() {
-        fs::write(path(&file), &wanted).unwrap();
-    }
-    assert!(
-        read(&file) == wanted,
-        "{file} is not up to date: run `make chart` and commit"
-    );
+    let file = format!("{CHART}/README.md");
+    is_generated(&file, BEGIN, END, &table.concat());
 }

@@ -12,6 +12,8 @@ use dependency_watchdog::check::problems;
 use regex::Regex;
 use serde_json::{Value, json};
 
+use super::{read, yaml};
+
 /// Where documents are: here, and in all folders of these.
 const FOLDERS: [&str; 6] = ["charts", "crds", "docs", "e2e", "hack", "manifests"];
 /// A backticked path that begins like this is one from the root.
@@ -125,7 +127,7 @@ fn what_could_take_the_lease_of_gardeners_tool_comes_after_the_rehearsal() {
         "docs/migration.md",
         "docs/rollout.md",
     ] {
-        let text = fs::read_to_string(root().join(file)).unwrap();
+        let text = read(file);
         let first = acts.find(&text).unwrap_or_else(|| panic!("{file}"));
         let before = &text[..first.start()];
         assert!(
@@ -138,7 +140,7 @@ fn what_could_take_the_lease_of_gardeners_tool_comes_after_the_rehearsal() {
 
 #[test]
 fn each_document_is_listed() {
-    let list = fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
+    let list = read("docs/SUMMARY.md");
     for (path, _) in documents() {
         let Ok(name) = path.strip_prefix("docs") else {
             continue;
@@ -165,7 +167,7 @@ fn files_that_are_named_are_there() {
 
 #[test]
 fn what_make_is_asked_for_it_can_do() {
-    let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
+    let makefile = read("Makefile");
     let named = Regex::new(r"(?m)(?:`|^)make ([a-z][a-z0-9-]*)").unwrap();
     let mut seen = 0;
     for (path, text) in documents() {
@@ -184,7 +186,7 @@ fn tests_that_are_named_are_there() {
     let mut seen = 0;
     for (path, text) in documents() {
         for test in named.captures_iter(&text) {
-            let source = fs::read_to_string(root().join(&test[1])).unwrap();
+            let source = read(&test[1]);
             let there = source.contains(&format!("fn {}(", &test[2]));
             assert!(there, "{}: {}", path.display(), &test[0]);
             seen += 1;
@@ -224,9 +226,7 @@ fn samples_of_policies_are_valid() {
                 (None, Some(_)) => ("probe-policy", sample),
                 (None, None) => ("weed-policy", json!({ "spec": sample })),
             };
-            let example = root().join(format!("docs/examples/{example}.yaml"));
-            let example = fs::read_to_string(example).unwrap();
-            let mut policy: Value = serde_saphyr::from_str(&example).unwrap();
+            let mut policy = yaml(&format!("docs/examples/{example}.yaml"));
             json_patch::merge(&mut policy, &sample);
             assert_eq!(
                 problems(&policy),

@@ -1,20 +1,11 @@
 //! The Dockerfile fits the rest: toolchain, user, path and ports. That what `make image` builds runs is tried by
 //! `make node`.
 
-use std::{fs, path::Path};
-
 use regex::Regex;
-use serde_json::Value;
+
+use super::{path, read, yaml};
 
 const DEPLOYMENTS: [&str; 2] = ["prober", "weeder"];
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn read(path: &str) -> String {
-    fs::read_to_string(root().join(path)).unwrap()
-}
 
 /// The one match of the pattern's group in the Dockerfile.
 fn said(pattern: &str) -> String {
@@ -44,8 +35,7 @@ fn it_is_what_the_manifests_run() {
     assert_eq!(copied, program);
     let exposed = said(r"(?m)^EXPOSE (.*)$");
     for name in DEPLOYMENTS {
-        let manifest = read(&format!("manifests/{name}/deployment.yaml"));
-        let deployment: Value = serde_saphyr::from_str(&manifest).unwrap();
+        let deployment = yaml(&format!("manifests/{name}/deployment.yaml"));
         let pod = &deployment["spec"]["template"]["spec"];
         let context = &pod["securityContext"];
         let of_manifest = format!("{}:{}", context["runAsUser"], context["runAsGroup"]);
@@ -67,7 +57,7 @@ fn what_it_is_built_of_is_there() {
         .filter_map(|line| line.strip_prefix('!'))
         .collect();
     assert!(kept.contains(&"src"), "{kept:?}");
-    for path in kept {
-        assert!(root().join(path).exists(), "{path}");
+    for file in kept {
+        assert!(path(file).exists(), "{file}");
     }
 }

@@ -1,12 +1,14 @@
 //! Alert rules, their tests and runbooks, and the dashboard name what there is. What they do is tested by promtool:
 //! `make check-alerts check-dashboard`.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::collections::BTreeSet;
 
 use crate::support::Exposition;
 use dependency_watchdog::{prober, weeder};
 use regex::Regex;
 use serde_json::Value;
+
+use super::{read, yaml};
 
 const RULES: &str = "manifests/monitoring/prometheusrule.yaml";
 const TESTS: [&str; 2] = [
@@ -17,14 +19,6 @@ const DASHBOARD: &str = "manifests/monitoring/dashboard.json";
 const RUNBOOKS: &str = "docs/alerts.md";
 /// Where the book has them, on a host that is a placeholder until it is published.
 const PUBLISHED: &str = "https://dependency-watchdog.example.com/alerts.html";
-
-fn read(path: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
-}
-
-fn yaml(path: &str) -> Value {
-    serde_saphyr::from_str(&read(path)).unwrap()
-}
 
 /// What a pattern's group matches in a text.
 fn found(pattern: &str, text: &str) -> BTreeSet<String> {
