@@ -4,7 +4,7 @@
 //! lease's duration with at most 4 % of jitter and a phase of its own, by an update of the object
 //! it saw last, with the time of its own clock.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::{coordination::v1::Lease, core::v1::Node},
@@ -135,31 +135,11 @@ impl Kubelet {
         last.with_context(|| format!("{} has not renewed its lease yet", self.name()))
     }
 
-    /// Its lease, read now.
-    pub async fn lease(&self) -> Result<Lease> {
-        Ok(self.shared.leases.get(self.name()).await?)
-    }
-
     /// Sets a condition of its node, now and in every later heartbeat. It gets through even when
     /// the kubelet is cut: others report conditions too.
     pub async fn set_condition(&self, condition: &str, status: &str, reason: &str) -> Result<()> {
         self.shared.remember_condition(condition, status, reason);
         self.shared.post_status().await
-    }
-
-    /// Removes the renewTime of its lease, for which it must have been cut.
-    pub async fn forget_renew_time(&self) -> Result<()> {
-        ensure!(
-            !*self.shared.link.borrow(),
-            "{} would renew its lease: cut it",
-            self.name()
-        );
-        let patch = Patch::Merge(json!({"spec": {"renewTime": null}}));
-        self.shared
-            .leases
-            .patch(self.name(), &PatchParams::default(), &patch)
-            .await?;
-        Ok(())
     }
 }
 
