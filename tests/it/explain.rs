@@ -1,8 +1,11 @@
 //! The page of `explain` about a cluster, against a seed of fixed objects and a fixed time.
 
 use std::{
-    convert::Infallible,
-    sync::atomic::{AtomicUsize, Ordering},
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -10,53 +13,48 @@ use dependency_watchdog::{
     explain::{ask, page},
     runtime::seed::Seed,
 };
+use fake::{
+    fault::{Fate, Rule},
+    server::Server,
+    store::Key,
+};
+use jiff::Timestamp;
 use kube::{Client, client::Body};
 use rstest::rstest;
 use serde_json::{Value, json};
+use tower::service_fn;
 
 const CLUSTER: &str = "shoot--garden--alpha";
 const GROUP: &str = "dependency-watchdog.gardener.cloud";
 const LEASE: &str = "dwd-prober-leader-election";
-/// The plurals that are served.
-const PLURALS: [&str; 7] = [
-    "clusters",
-    "clusterhealths",
-    "probepolicies",
-    "weedpolicies",
-    "namespaces",
-    "leases",
-    "deployments",
-];
+/// When all is asked.
+const NOW: &str = "12:00:00";
 
-/// A seed of these objects, each with its plural.
-#[derive(Clone, Default)]
-struct Fixed {
-    objects: Vec<(&'static str, Value)>,
-    /// Plurals that may not be read.
-    denied: Vec<&'static str>,
-    /// After so many requests none is answered any more.
-    silent_after: Option<usize>,
+fn second(time: &str) -> i64 {
+    let time: Timestamp = format!("2026-11-20T{time}Z").parse().unwrap();
+    time.as_second()
 }
+
+/// A seed of these objects, with its clock.
+#[derive(Clone)]
+struct Fixed(Server, Arc<AtomicI64>);
 
 impl Fixed {
     /// A healthy cluster, two dependents, the policy that applies, a prober.
     fn healthy() -> Self {
-        let mut objects = vec![
-            ("clusters", cluster()),
-            ("probepolicies", policy("shoots", 0)),
-            ("leases", lease("11:59:58")),
-            ("clusterhealths", health()),
-        ];
-        objects.extend([("kcm", 1), ("mcm", 2)].map(|it| ("deployments", deployment(it.0, it.1))));
-        Self {
-            objects,
-            ..Self::default()
-        }
+        let clock = Arc::new(AtomicI64::new(second("11:59:58")));
+        let time = clock.clone();
+        let server = Server::new(move || Timestamp::from_second(time.load(Relaxed)).unwrap());
+        let seed = Self(server, clock);
+        let deployments = [("kcm", 1), ("mcm", 2)].map(|it| deployment(it.0, it.1));
+        seed.put([cluster(), policy("shoots", 0), lease("11:59:58"), health()]);
+        seed.put(deployments);
+        seed
     }
 
     /// The same in an outage: everything is scaled to zero.
     fn protected() -> Self {
-        let mut seed = Self::healthy();
+        let seed = Self::healthy();
         for (name, replicas) in [("kcm", "1"), ("mcm", "2")] {
             seed.merge("deployments", name, json!({
                 "spec": {"replicas": 0}, "status": null, "metadata": {"annotations": taken(replicas)},
@@ -84,21 +82,35 @@ impl Fixed {
         seed
     }
 
-    fn merge(&mut self, plural: &str, name: &str, patch: Value) {
-        let named = |it: &&mut (&str, Value)| it.0 == plural && it.1["metadata"]["name"] == name;
-        json_patch::merge(&mut self.objects.iter_mut().find(named).unwrap().1, &patch);
+    fn put(&self, objects: impl IntoIterator<Item = Value>) {
+        for object in objects {
+            self.0.store(|store, now| store.put(now, object)).unwrap();
+        }
     }
 
-    fn record(&mut self, status: Value) {
+    fn merge(&self, plural: &str, name: &str, patch: Value) {
+        let namespace = match plural {
+            "deployments" => CLUSTER,
+            "leases" => "garden",
+            _ => "",
+        };
+        let key = Key::new(plural, namespace, name);
+        let merge = |object: &mut Value| json_patch::merge(object, &patch);
+        assert!(self.0.store(|store, now| store.edit(&key, now, merge)));
+    }
+
+    fn record(&self, status: Value) {
         self.merge("clusterhealths", CLUSTER, json!({"status": status}));
     }
 
-    fn spec(&mut self, spec: Value) {
+    fn spec(&self, spec: Value) {
         self.merge("probepolicies", "shoots", json!({"spec": spec}));
     }
 
-    fn remove(&mut self, plural: &str) {
-        self.objects.retain(|it| it.0 != plural);
+    /// Has these plurals be refused.
+    fn deny(&self, denied: &'static [&'static str]) {
+        self.0
+            .deny(move |_, resource, _| denied.contains(&resource));
     }
 
     async fn page(&self) -> String {
@@ -107,72 +119,18 @@ impl Fixed {
     }
 
     fn seed(&self) -> Seed {
-        let (fixed, asked) = (self.clone(), AtomicUsize::new(0));
-        let service = tower::service_fn(move |request: http::Request<Body>| {
+        self.1.store(second(NOW), Relaxed);
+        let connection = self.0.connect();
+        let service = service_fn(move |request: http::Request<Body>| {
             assert_eq!(request.method(), "GET", "it only reads");
-            let place = asked.fetch_add(1, Ordering::Relaxed);
-            let silent = fixed.silent_after.is_some_and(|after| place >= after);
-            let (status, body) = fixed.answer(request.uri());
-            let response = http::Response::builder()
-                .status(status)
-                .header("Date", "Fri, 20 Nov 2026 12:00:00 GMT")
-                .body(Body::from(body.to_string().into_bytes()));
+            let connection = connection.clone();
             async move {
-                if silent {
-                    std::future::pending::<()>().await;
-                }
-                Ok::<_, Infallible>(response.unwrap())
+                let (head, body) = request.into_parts();
+                let body = body.collect_bytes().await.map_err(io::Error::other)?;
+                connection.call(http::Request::from_parts(head, body)).await
             }
         });
         Seed::unlimited(Client::new(service, "default"))
-    }
-
-    fn answer(&self, uri: &http::Uri) -> (u16, Value) {
-        let path = uri.path();
-        if path == "/version" {
-            return (200, json!({}));
-        }
-        let mut segments = path.rsplit('/');
-        let last = segments.next().unwrap();
-        let is_list = PLURALS.contains(&last);
-        let plural = if is_list {
-            last
-        } else {
-            segments.next().unwrap()
-        };
-        let failure = |code: u16, reason: &str, message: String| {
-            (
-                code,
-                json!({
-                    "kind": "Status", "status": "Failure", "code": code, "reason": reason,
-                    "message": message, "details": {"name": last},
-                }),
-            )
-        };
-        if self.denied.contains(&plural) {
-            return failure(
-                403,
-                "Forbidden",
-                format!("{plural} is forbidden: User \"viewer\""),
-            );
-        }
-        let found = self
-            .objects
-            .iter()
-            .filter(|it| it.0 == plural)
-            .map(|it| &it.1);
-        let mut found: Vec<&Value> = found.collect();
-        if let Some((_, selected)) = uri.query().and_then(|it| it.split_once("metadata.name%3D")) {
-            found.retain(|it| it["metadata"]["name"] == selected);
-        }
-        if is_list {
-            return (200, json!({"metadata": {}, "items": found}));
-        }
-        found.retain(|it| it["metadata"]["name"] == last);
-        match found.first() {
-            Some(object) => (200, (*object).clone()),
-            None => failure(404, "NotFound", format!("{plural} \"{last}\" not found")),
-        }
     }
 }
 
@@ -260,17 +218,15 @@ fn healthy() -> Fixed {
     invalid["spec"]["failureThreshold"] = json!(0);
     let mut elsewhere = policy("elsewhere", 9);
     elsewhere["spec"]["clusterSelector"] = json!({"matchLabels": {"stage": "dev"}});
-    let mut seed = Fixed::healthy();
-    let policies = [policy("default", -5), elsewhere, invalid];
-    seed.objects
-        .extend(policies.map(|it| ("probepolicies", it)));
+    let seed = Fixed::healthy();
+    seed.put([policy("default", -5), elsewhere, invalid]);
     seed
 }
 
 /// The policy that applied last cannot be read any more, so no other acts in its place.
 fn another_policy() -> Fixed {
-    let mut seed = Fixed::healthy();
-    seed.objects.push(("probepolicies", policy("others", -1)));
+    let seed = Fixed::healthy();
+    seed.put([policy("others", -1)]);
     seed.spec(json!({"mode": "Later"}));
     let conditions = [condition(
         "Degraded",
@@ -283,7 +239,7 @@ fn another_policy() -> Fixed {
 }
 
 fn undetermined() -> Fixed {
-    let mut seed = Fixed::healthy();
+    let seed = Fixed::healthy();
     let message = "no answer within 5s from https://api.alpha";
     let check = json!({
         "name": "etcd", "role": "Gate", "type": "TcpSocket", "result": "Failing", "message": "refused",
@@ -296,7 +252,7 @@ fn undetermined() -> Fixed {
 }
 
 fn trouble_with_dependents() -> Fixed {
-    let mut seed = Fixed::protected();
+    let seed = Fixed::protected();
     let ignored = json!({
         format!("{GROUP}/meltdown-protection-active"): null, format!("{GROUP}/ignore-scaling"): "true",
     });
@@ -343,22 +299,21 @@ fn weeded() -> Fixed {
         "kind": "Namespace", "apiVersion": "v1",
         "metadata": {"name": CLUSTER, "labels": {"role": "shoot"}},
     });
-    let mut seed = Fixed::healthy();
-    seed.objects.push(("namespaces", namespace));
+    let seed = Fixed::healthy();
     let mut unrelated = policy("unrelated", "other");
     unrelated["status"] = json!({});
-    let policies = [
+    seed.put([
+        namespace,
         policy("weeds", "shoot"),
         policy("former", "other"),
         unrelated,
-    ];
-    seed.objects.extend(policies.map(|it| ("weedpolicies", it)));
+    ]);
     seed
 }
 
 fn without_rights() -> Fixed {
-    let mut seed = Fixed::protected();
-    seed.denied = vec!["deployments", "leases", "probepolicies", "weedpolicies"];
+    let seed = Fixed::protected();
+    seed.deny(&["deployments", "leases", "probepolicies", "weedpolicies"]);
     seed
 }
 
@@ -412,8 +367,7 @@ fn without_rights() -> Fixed {
     "Seen Outage",
     "Done ScaledDown",
     "deployment/kcm ? 1 ? deployment/mcm ? 2 ? To give back by hand",
-    "Not read ProbePolicies: probepolicies is forbidden: User \"viewer\" WeedPolicies: weedpolicies is \
-     forbidden: User \"viewer\" the Lease: leases is forbidden: User \"viewer\" deployment/kcm: ",
+    "Not read ProbePolicies: probepolicies.dependency-watchdog.gardener.cloud is forbidden: User ",
 ])]
 #[tokio::test]
 async fn every_situation_is_explained(#[case] seed: Fixed, #[case] parts: [&str; 5]) {
@@ -442,7 +396,7 @@ async fn the_page_of_a_protected_cluster() {
 #[tokio::test]
 async fn a_mark_at_zero_is_owed_whatever_the_record_says() {
     for (replicas, owes) in [(0, true), (2, false)] {
-        let mut seed = Fixed::healthy();
+        let seed = Fixed::healthy();
         let marked =
             json!({"spec": {"replicas": replicas}, "metadata": {"annotations": taken("2")}});
         seed.merge("deployments", "mcm", marked);
@@ -455,61 +409,48 @@ async fn a_mark_at_zero_is_owed_whatever_the_record_says() {
 
 /// Clocks of holders may be wrong: the time at which the seed stored a renewal counts.
 #[rstest]
-#[case::ahead("a", "12:00:09", None, "a leads; it renewed its Lease just now")]
+#[case::ahead("a", "12:00:09", NOW, "a leads; it renewed its Lease just now")]
 #[case::silent(
     "a",
     "11:59:44",
-    None,
+    "11:59:44",
     "no prober is alive, so nothing is done: a renewed 16s ago"
 )]
 #[case::given_back(
     "",
-    "12:00:00",
-    None,
+    NOW,
+    NOW,
     "no prober leads, so nothing is done: the Lease was given back"
 )]
-#[case::stored(
-    "a",
-    "11:00:00",
-    Some("11:59:59"),
-    "a leads; it renewed its Lease 1s ago"
-)]
+#[case::behind("a", "11:00:00", "11:59:59", "a leads; it renewed its Lease 1s ago")]
 #[tokio::test]
 async fn the_lease_tells_who_leads(
     #[case] holder: &str,
     #[case] renewed: &str,
-    #[case] stored: Option<&str>,
+    #[case] stored: &str,
     #[case] told: &str,
 ) {
-    let mut seed = Fixed::healthy();
-    seed.merge("leases", LEASE, lease(renewed));
-    let entry = |time: &str, field: &str| {
-        let time = format!("2026-11-20T{time}Z");
-        json!({"manager": "x", "time": time, "fieldsV1": {"f:spec": {field: {}}}})
-    };
-    let stored = stored.map(|time| {
-        json!([
-            entry(time, "f:renewTime"),
-            entry("11:59:59", "f:leaseDurationSeconds")
-        ])
-    });
-    let holder = json!({"spec": {"holderIdentity": holder}, "metadata": {"managedFields": stored}});
-    seed.merge("leases", LEASE, holder);
+    let seed = Fixed::healthy();
+    seed.1.store(second(stored), Relaxed);
+    let mut lease = lease(renewed);
+    lease["spec"]["holderIdentity"] = json!(holder);
+    seed.merge("leases", LEASE, lease);
     let page = seed.page().await;
     assert!(page.contains(told), "{page}");
 }
 
 #[tokio::test]
 async fn without_the_cluster_there_is_no_page() {
-    let mut seed = Fixed::healthy();
+    let seed = Fixed::healthy();
     let answers = ask(&seed.seed(), "alfa", "garden").await;
     assert!(answers.unwrap().is_none());
-    seed.remove("clusterhealths");
-    for denied in [vec!["clusters", "clusterhealths"], vec!["clusters"]] {
-        seed.denied = denied;
-        let answers = ask(&seed.seed(), CLUSTER, "garden").await;
-        let error = answers.err().unwrap();
-        assert!(error.contains("clusters is forbidden"), "{error}");
+    let health = Key::new("clusterhealths", "", CLUSTER);
+    seed.0.store(|store, now| store.remove(&health, now));
+    for denied in [&["clusters", "clusterhealths"][..], &["clusters"]] {
+        seed.deny(denied);
+        let error = ask(&seed.seed(), CLUSTER, "garden").await.err().unwrap();
+        let expected = "clusters.extensions.gardener.cloud is forbidden";
+        assert!(error.contains(expected), "{error}");
     }
 }
 
@@ -518,10 +459,9 @@ async fn without_the_cluster_there_is_no_page() {
 async fn a_seed_that_falls_silent_is_told_in_time() {
     let mut told = 0;
     for after in 0..12 {
-        let seed = Fixed {
-            silent_after: Some(after),
-            ..weeded()
-        };
+        let (seed, fate) = (weeded(), Fate::Hang { committed: false });
+        let all = Rule::always(fate, |_| true);
+        seed.0.rule(Rule { skip: after, ..all });
         let started = tokio::time::Instant::now();
         match ask(&seed.seed(), CLUSTER, "garden").await {
             Ok(answers) => {
