@@ -163,3 +163,9 @@ impl Kubectl {
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
+
+/// The scripts of a document, in their order: what stands in fences with `sh`.
+pub fn scripts(page: &str) -> impl Iterator<Item = &str> {
+    let blocks = page.split("```sh\n").skip(1);
+    blocks.filter_map(|block| Some(block.split_once("```")?.0))
+}

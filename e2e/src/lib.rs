@@ -66,7 +66,7 @@ pub use fake::oracle::DEPENDENTS;
 pub use files::{Files, INTERRUPTED, exit_interrupted, interrupted, unless_interrupted};
 pub use gitops::{Helm, Verdict, gitops_definitions, verdicts};
 pub use kubeconfig::Kubeconfig;
-pub use kubectl::{Kubectl, Output, Watching};
+pub use kubectl::{Kubectl, Output, Watching, scripts};
 pub use kubelet::{Kubelet, Renewal};
 pub use operator::{Operator, ask, binary};
 pub use pod_kubelet::{BACK_OFF, NODE};

@@ -356,7 +356,7 @@ fn without_rights() -> Fixed {
      (RecordUnreadable): kcm: its record is no number To do correct the annotation",
 ])]
 #[case::weeded(weeded(), [
-    "Weeding weeds covers the namespace (mode Enforce): etcd-main-client",
+    "weeds covers the namespace (mode Enforce): etcd-main-client",
     "- left alone debug 10m ago (NoController): it has no controller",
     "- deleted kube-apiserver-x of ReplicaSet/kube-apiserver 2m ago, for etcd-main-client",
     "deployment/kcm 1 - no",

@@ -10,7 +10,7 @@ use super::{
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog::{api::Protection, prober::step::IGNORE};
 use dependency_watchdog_e2e::{
-    DEPENDENTS, Env, Operator, Seed, Shoot,
+    DEPENDENTS, Env, Operator, Seed, Shoot, scripts,
     wait::{self, seen},
 };
 use serde_json::json;
@@ -102,9 +102,7 @@ impl<'a> Desk<'a> {
     fn opens(&'a self, name: &'static str) -> Result<Document<'a>> {
         let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let text = fs::read_to_string(here.join(name)).context(name)?;
-        let scripts = text.split("```sh\n").skip(1);
-        let scripts = scripts.filter_map(|rest| Some(rest.split_once("```")?.0.to_owned()));
-        let scripts: Vec<String> = scripts.collect();
+        let scripts: Vec<String> = scripts(&text).map(str::to_owned).collect();
         ensure!(!scripts.is_empty(), "{name} has no commands");
         Ok(Document {
             name,

@@ -12,7 +12,7 @@ use super::{
 use anyhow::{Context as _, Result, bail, ensure};
 use dependency_watchdog::api::{ProbePolicy, Protection};
 use dependency_watchdog_e2e::{
-    Env, Kubeconfig, Operator, Seed, Shoot,
+    Env, Kubeconfig, Operator, Seed, Shoot, scripts,
     wait::{self, seen},
 };
 use k8s_openapi::api::{
@@ -68,9 +68,8 @@ async fn documented(seed: &Seed, command: &str) -> Result<String> {
 
 /// The commands of the guide in which this word occurs, as they stand together.
 pub(super) fn script(word: &str) -> Result<&'static str> {
-    let mut blocks = GUIDE.split("```sh\n").skip(1);
-    blocks
-        .find_map(|block| Some(block.split_once("```")?.0).filter(|block| block.contains(word)))
+    scripts(GUIDE)
+        .find(|script| script.contains(word))
         .with_context(|| format!("docs/install.md has no commands with {word}"))
 }
 

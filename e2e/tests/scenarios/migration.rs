@@ -9,7 +9,7 @@ use super::{
 use anyhow::{Context as _, Result, ensure};
 use dependency_watchdog::api::{Mode, ProbePolicy, Protection};
 use dependency_watchdog_e2e::{
-    DEPENDENTS, Env, Seed, Shoot,
+    DEPENDENTS, Env, Seed, Shoot, scripts,
     wait::{self, seen},
 };
 use jiff::Timestamp;
@@ -75,7 +75,7 @@ impl<'a> Reader<'a> {
         let start = format!("\n## {heading}\n");
         let (_, section) = GUIDE.split_once(&start).context(start.clone())?;
         let section = section.split("\n## ").next().unwrap_or_default();
-        let blocks = blocks(section);
+        let blocks: Vec<&str> = scripts(section).collect();
         ensure!(!blocks.is_empty(), "no commands below {heading:?}");
         for block in &blocks {
             let run = self.seed.kubectl().script_in(&self.clone, block, &[]);
@@ -95,17 +95,10 @@ impl<'a> Reader<'a> {
 
     /// Fails if there are commands in the guide that were not run.
     fn has_followed_all(&self) -> Result<()> {
-        let (run, all) = (self.followed.get(), blocks(GUIDE).len());
+        let (run, all) = (self.followed.get(), scripts(GUIDE).count());
         ensure!(run == all, "{run} of {all} blocks of commands were run");
         Ok(())
     }
-}
-
-fn blocks(text: &str) -> Vec<&str> {
-    let blocks = text.split("```sh\n").skip(1);
-    blocks
-        .filter_map(|block| Some(block.split_once("```")?.0))
-        .collect()
 }
 
 /// A seed with the tool, which acts, and a shoot whose dependents have [`COUNTS`] replicas.

@@ -3,6 +3,7 @@
 use anyhow::{Context as _, Result};
 use dependency_watchdog_e2e::{
     node::Cluster,
+    scripts,
     wait::{self, seen},
 };
 use k8s_openapi::api::{
@@ -24,12 +25,10 @@ const GUIDE: [&str; 2] = [
 
 /// The commands of the guide in which this word occurs, as they stand together.
 pub(super) fn script(word: &str) -> Result<&'static str> {
-    let mut blocks = GUIDE.iter().flat_map(|page| page.split("```sh\n").skip(1));
-    blocks
-        .find_map(|block| Some(block.split_once("```")?.0).filter(|block| block.contains(word)))
-        .with_context(|| {
-            format!("docs/install.md and first-policy.md have no commands with {word}")
-        })
+    let mut all = GUIDE.iter().flat_map(|page| scripts(page));
+    all.find(|script| script.contains(word)).with_context(|| {
+        format!("docs/install.md and first-policy.md have no commands with {word}")
+    })
 }
 
 /// Runs one command of the guide, the line that begins with these words.
