@@ -36,7 +36,7 @@ const REFS: Rule<Vec<DependentResourceInfo>> = Rule::new(
     "every ref must be unique: list a dependent only once",
     |all| unique(all, |it| &it.r#ref),
 );
-/// Of the recovery fraction and the failure fraction.
+/// Rule about the recovery fraction and the failure fraction.
 const RECOVERY: Rule<(Option<f64>, f64)> = Rule {
     field_path: Some(".nodeLeaseRecoveryFraction"),
     ..Rule::new(

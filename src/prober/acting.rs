@@ -28,7 +28,7 @@ use crate::{
     util::now::Now,
 };
 
-/// What the acting halves of all loops share.
+/// Means that the acting halves of all loops share.
 #[derive(Clone)]
 pub struct Means {
     /// Reads and writes dependents.
@@ -37,7 +37,7 @@ pub struct Means {
     pub confirm: Confirm,
     /// Says when each cluster may be restored.
     pub pace: Arc<Pace>,
-    /// What is counted.
+    /// Counters.
     pub metrics: Arc<ProberMetrics>,
 }
 
@@ -59,7 +59,7 @@ pub struct Acting {
     dry_run_at: Option<Instant>,
 }
 
-/// What came of a request, and how the dependent was reached if it was read.
+/// Answer to a request, and how the dependent was reached if it was read.
 type Came = (Answer, Option<Target>);
 
 impl Acting {
@@ -82,7 +82,7 @@ impl Acting {
         }
     }
 
-    /// What is decided.
+    /// Decisions.
     pub fn decider(&self) -> &Decider {
         &self.decider
     }

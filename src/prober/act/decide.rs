@@ -171,7 +171,7 @@ impl Decider {
         mem::take(&mut self.effects)
     }
 
-    /// Whether something may be owed to the dependents, and whether all have been read.
+    /// Tells whether something may be owed to the dependents, and whether all have been read.
     fn known(&self) -> (bool, bool) {
         (self.dependents.is_engaged(), self.dependents.is_looked_at())
     }
@@ -218,7 +218,7 @@ impl Decider {
         self.treatment == Treatment::Done
     }
 
-    /// Whether an answer to a write is awaited.
+    /// Tells whether an answer to a write is awaited.
     pub fn is_writing(&self) -> bool {
         self.dependents.is_writing()
     }
@@ -228,7 +228,7 @@ impl Decider {
         &self.dependents
     }
 
-    /// Whether the dependents are scaled down.
+    /// Tells whether the dependents are scaled down.
     pub fn protection(&self) -> Protection {
         self.dependents.protection()
     }
@@ -252,12 +252,12 @@ impl Decider {
         Some((since.filter(|_| restores)?, self.told.returning))
     }
 
-    /// What was last done to the dependents.
+    /// Last action on the dependents.
     pub fn last_action(&self) -> Option<&LastAction> {
         self.told.last_action.as_ref()
     }
 
-    /// What was found of the cluster.
+    /// Finding about the cluster.
     pub fn finding(&self) -> &Finding {
         &self.told.finding
     }
@@ -272,7 +272,7 @@ impl Decider {
         self.told.probed
     }
 
-    /// Whether the dependents are scaled down, and none is being restored.
+    /// Tells whether the dependents are scaled down, and none is being restored.
     fn is_down(&self) -> bool {
         let protection = self.protection();
         matches!(protection, Protection::Active | Protection::ScalingDown)

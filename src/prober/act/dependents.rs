@@ -27,7 +27,7 @@ use crate::{
     cluster::{Dependent, Scale},
 };
 
-/// What is wanted of all dependents of a cluster.
+/// Order for all dependents of a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Order {
     /// State that is wanted.
@@ -207,7 +207,7 @@ impl Dependents {
         stopped.collect()
     }
 
-    /// What was done and met since this was last asked.
+    /// Acts and things met since this was last asked.
     pub(super) fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
     }
@@ -246,7 +246,7 @@ impl Dependents {
         self.parts.retain(|_, part| !part.is_forgettable());
     }
 
-    /// Whether the dependents are scaled down.
+    /// Tells whether the dependents are scaled down.
     pub(super) fn protection(&self) -> Protection {
         let (owes, before) = (self.owes(), self.protection);
         match self.order.aim {
@@ -262,45 +262,45 @@ impl Dependents {
         }
     }
 
-    /// What is wanted of them.
+    /// Aim for them.
     pub fn aim(&self) -> Aim {
         self.order.aim
     }
 
-    /// Whether each is at zero, so that a scale-down takes nothing.
+    /// Tells whether each is at zero, so that a scale-down takes nothing.
     pub(super) fn is_complete(&self) -> bool {
         self.is_complete
     }
 
-    /// Whether every dependent has been seen, so that no mark can be unknown.
+    /// Tells whether every dependent has been seen, so that no mark can be unknown.
     pub fn is_looked_at(&self) -> bool {
         self.parts.values().all(|part| part.sure == Sure::Yes)
     }
 
-    /// Whether any dependent is owed its replicas.
+    /// Tells whether any dependent is owed its replicas.
     pub fn owes(&self) -> bool {
         self.parts.values().any(|part| part.memory.owed)
     }
 
-    /// Whether something is owed or keeps its mark, or is being written.
+    /// Tells whether something is owed or keeps its mark, or is being written.
     pub fn is_engaged(&self) -> bool {
         let mut parts = self.parts.values();
         parts.any(|part| part.is_marked() || part.is_writing())
     }
 
-    /// Whether something is being written.
+    /// Tells whether something is being written.
     pub(super) fn is_writing(&self) -> bool {
         self.parts.values().any(Part::is_writing)
     }
 
-    /// Whether a dependent that a policy asks for is owed its replicas although it was restored: somebody else has
-    /// scaled it to zero since.
+    /// Tells whether a dependent that a policy asks for is owed its replicas although it was restored: somebody else
+    /// has scaled it to zero since.
     pub(super) fn owes_again(&self) -> bool {
         let mut parts = self.parts.values();
         parts.any(|part| part.asked && part.memory.owed && part.again > 0)
     }
 
-    /// Whether the dependents are urgent to read and write for a scale-down.
+    /// Tells whether the dependents are urgent to read and write for a scale-down.
     pub(super) fn is_takeable(&self) -> bool {
         let mut parts = self.parts.values();
         !self.is_complete && !parts.any(|part| part.asked && part.is_refused())

@@ -82,7 +82,7 @@ pub enum ScaleError {
 }
 
 impl ScaleError {
-    /// Whether there can be no such dependent at all.
+    /// Tells whether there can be no such dependent at all.
     pub fn is_about_the_kind(&self) -> bool {
         matches!(
             self,
@@ -90,7 +90,7 @@ impl ScaleError {
         )
     }
 
-    /// Whether a retry may succeed: the error is not about the dependent itself.
+    /// Tells whether a retry may succeed: the error is not about the dependent itself.
     pub fn is_about_the_attempt(&self) -> bool {
         matches!(self, Self::Request { .. } | Self::Conflicts)
     }

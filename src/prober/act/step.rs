@@ -58,15 +58,15 @@ pub struct Observed {
     pub resource_version: String,
     /// `spec.replicas`.
     pub replicas: i32,
-    /// Whether it carries the mark.
+    /// Tells whether it carries the mark.
     pub marked: bool,
     /// The recorded number.
     pub record: Record,
-    /// Whether it says `ignore-scaling`.
+    /// Tells whether it says `ignore-scaling`.
     pub ignored: bool,
-    /// Whether replicas still exist, by its status.
+    /// Tells whether replicas still exist, by its status.
     pub any_left: bool,
-    /// Whether at least one replica is ready, or exists if only its scale is known.
+    /// Tells whether at least one replica is ready, or exists if only its scale is known.
     pub running: bool,
 }
 
@@ -102,7 +102,7 @@ impl Record {
     }
 }
 
-/// What is remembered of a dependent besides its annotations.
+/// Memory of a dependent besides its annotations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Memory {
     /// It was scaled down by us and has not been seen back since.
@@ -157,7 +157,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// What is next for a dependent.
+/// Next thing for a dependent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Write this.

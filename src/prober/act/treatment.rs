@@ -23,7 +23,7 @@ use crate::{
     prober::step::Aim,
 };
 
-/// What is to be done about a cluster.
+/// Treatment of a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Treatment {
     /// Probe it, and act on what is found.
@@ -44,7 +44,7 @@ pub enum Treatment {
     Done,
 }
 
-/// Whether there is such a Cluster, and what the index says of it.
+/// Tells whether there is such a Cluster, and what the index says of it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ClusterObject {
     /// There is.
@@ -54,7 +54,7 @@ pub enum ClusterObject {
 }
 
 impl ClusterObject {
-    /// What the policy holds back that is responsible, or was last.
+    /// Hold of the policy that is responsible, or was last.
     pub(crate) fn hold(&self) -> PolicyHold {
         match self {
             Self::There(it) => it.responsible().map(|it| it.hold).unwrap_or_default(),
@@ -63,7 +63,7 @@ impl ClusterObject {
     }
 }
 
-/// What is known of a cluster besides its objects.
+/// Knowledge of a cluster besides its objects.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known<'a> {
     /// The settings by which it was probed last in this run.
@@ -141,7 +141,7 @@ impl Treatment {
         }
     }
 
-    /// Whether it is of the same kind, whatever the settings. A cluster let go for a reason is of another
+    /// Tells whether it is of the same kind, whatever the settings. A cluster let go for a reason is of another
     /// kind than one that no policy selects.
     pub fn is_like(&self, other: &Self) -> bool {
         let has_reason = |of: &Self| matches!(of, Self::LetGo(_, Some(_)));

@@ -76,13 +76,13 @@ impl Confirmed {
         }
     }
 
-    /// Whether a scale-down may begin at that moment.
+    /// Tells whether a scale-down may begin at that moment.
     pub(super) fn lets_take(&self, at: Instant) -> bool {
         let answer = self.answer.filter(|it| at <= it.until);
         answer.is_some() && self.objection().is_none()
     }
 
-    /// Whether what was restored may be restored again at that moment.
+    /// Tells whether what was restored may be restored again at that moment.
     pub(super) fn lets_give_back(&self, at: Instant) -> bool {
         let answer = self.answer.filter(|it| at < it.at + RESTORED_WITHIN);
         answer.is_some() && self.objection().is_none()

@@ -1,4 +1,4 @@
-//! What the leases and the Gates say by now.
+//! Evidence: the leases and the Gates as they are known by now.
 
 use std::{
     hash::{Hash, Hasher},
@@ -19,12 +19,12 @@ use crate::{
     util::now::Now,
 };
 
-/// What is known of the shoot by now.
+/// Leases and Gates of the shoot, as they are known by now.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Evidence {
     /// The verdict on the leases that were read last.
     pub(super) verdict: Option<Verdict>,
-    /// Whether it may be acted on, by the policy's thresholds.
+    /// The policy's thresholds let it be acted on.
     pub(super) decides: bool,
     /// Until when: nothing begins after it without newer evidence.
     pub(super) until: Option<Instant>,

@@ -12,18 +12,18 @@ use crate::{
 /// Something that the cluster's loop has learnt.
 #[derive(Debug)]
 pub enum Input<'a> {
-    /// What the index says of the cluster and its policy, at first and whenever it changes.
+    /// Word of the index about the cluster and its policy, at first and whenever it changes.
     Objects(ClusterObject),
     /// The leases were read, or could not be, by the current settings; and why the first Gate that does not
     /// pass does not.
     Leases(Leases<'a>, Option<String>),
     /// The check results, or the checks, have changed: why the first Gate that does not pass does not.
     Gate(Option<String>),
-    /// What came of a request about a dependent.
+    /// Answer to a request about a dependent.
     Answer(DependentRef, Answer),
     /// The answer to the last [question](Effect::Confirm) about the Cluster and its policy.
     Confirmed(Confirmation),
-    /// It is [time](super::Decider::due).
+    /// The [time](super::Decider::due) has come.
     Time,
     /// The process is to end.
     ShutDown,
@@ -32,9 +32,9 @@ pub enum Input<'a> {
 /// The result of a read of the leases.
 #[derive(Clone, Copy, Debug)]
 pub enum Leases<'a> {
-    /// They were judged.
+    /// Judged.
     Judged(&'a Conclusion),
-    /// They were not.
+    /// Not read, or not understood.
     Unread {
         /// Why, in CamelCase.
         reason: &'static str,
@@ -43,14 +43,14 @@ pub enum Leases<'a> {
     },
 }
 
-/// Whether the Cluster and its policy match the watches, from the surest to the least.
+/// Tells whether the Cluster and its policy match the watches, from the surest to the least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Confirmation {
-    /// They do, as read past every cache; or one of them could not be read in time, and its watch works.
+    /// Match, as read past every cache; or one of them could not be read in time, and its watch works.
     AsKnown,
-    /// One of them could not be read in time, and its watch is broken.
+    /// No answer: one of them could not be read in time, and its watch is broken.
     Unknown,
-    /// One of them does not.
+    /// Difference: one of them is not as its watch shows it.
     Otherwise,
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// As an earlier run left it, for a cluster that has been protected since then.
+    /// Takes it up as an earlier run left it, for a cluster that has been protected since then.
     pub(super) fn recall(
         known: Option<&ClusterHealthStatus>,
         protected: Option<Since>,
@@ -43,7 +43,7 @@ impl Decider {
         self.cut.at
     }
 
-    /// Whether it ended the protection at hand.
+    /// Tells whether it ended the protection at hand.
     pub(crate) fn is_ended(&self) -> bool {
         self.cut.is_at_hand
     }

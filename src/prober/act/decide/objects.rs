@@ -1,4 +1,4 @@
-//! What the objects say: whether a cluster is probed, and what is done about one that is not.
+//! Objects and what follows from them: whether a cluster is probed, and what is done about one that is not.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ const BURIAL: Duration = Duration::from_secs(10 * 60);
 /// The policy's initialDelay.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct InitialDelay {
-    /// It does not apply: the cluster existed before the operator.
+    /// Waived: the cluster existed before the operator.
     pub(super) is_waived: bool,
     pub(super) ends: Instant,
 }
@@ -109,7 +109,7 @@ impl Decider {
         }
     }
 
-    /// It is probed by these settings from now on.
+    /// Begins to probe it by these settings.
     fn probe(&mut self, settings: &Arc<Settings>, was_probed: bool, now: Instant) {
         if matches!(self.told.finding, Finding::Skipped { .. }) {
             self.told.finding = Finding::Pending;
@@ -124,7 +124,7 @@ impl Decider {
         }
     }
 
-    /// It is not probed any more.
+    /// Ends the probes.
     fn rest(&mut self, finding: &Finding) {
         self.evidence.lapse();
         self.evidence.fresh_since = None;

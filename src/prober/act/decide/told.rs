@@ -1,4 +1,4 @@
-//! What is reported about a cluster.
+//! Report about a cluster.
 
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
@@ -15,7 +15,7 @@ use crate::{
     util::{now::Now, since::Since},
 };
 
-/// What is reported; `restored` and `finding` also decide.
+/// Content of the report; `restored` and `finding` also decide.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Told {
     pub(super) finding: Finding,

@@ -40,7 +40,7 @@ const UNSELECTED: HeldBack = HeldBack::By("no policy selects the cluster any mor
 const NOTHING_MORE: HeldBack = HeldBack::By("nothing more is scaled to zero");
 
 impl Decider {
-    /// What is wanted of the dependents from now on.
+    /// Order for the dependents from now on.
     pub(super) fn order(&mut self, now: Now, turn: impl Fn() -> Instant) -> Order {
         // Whoever was frozen, or waited for too long, needs a new verdict.
         if self.evidence.until.is_some_and(|until| until < now.mono) {
@@ -101,7 +101,7 @@ impl Decider {
         self.may_give_back(now, turn).map(|()| aim)
     }
 
-    /// What the leases ask for.
+    /// Aim that the leases ask for.
     fn course(&self) -> Result<Aim, Option<HeldBack>> {
         let is_protected = self.protection() != Protection::None;
         let evidence = &self.evidence;
@@ -169,7 +169,7 @@ impl Decider {
         matches!(self.treatment, Treatment::Probe(_))
     }
 
-    /// Whether a verdict on the cluster is acted on: it is probed, by a policy that enforces, and its
+    /// Tells whether a verdict on the cluster is acted on: it is probed, by a policy that enforces, and its
     /// initialDelay is over.
     pub(super) fn acts(&self, settings: &Settings, now: Instant) -> bool {
         self.is_probed() && settings.mode == Mode::Enforce && self.initial_delay.is_over(now)

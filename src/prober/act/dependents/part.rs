@@ -29,13 +29,13 @@ pub(super) struct Part {
     /// It is done, or holds up no level any more.
     pub(super) passed: bool,
     pub(super) problem: Option<Problem>,
-    /// What was amiss when it was last seen, if it is as it is wanted.
+    /// Problem when it was last seen, if it is as it is wanted.
     pub(super) left: Option<Problem>,
     /// Start of the `initialDelay` of its scaling, with this aim.
     pub(super) begun: Option<(Aim, Instant)>,
     /// How often it was found at zero under the mark that it kept after a restore.
     pub(super) again: u32,
-    /// What was last read.
+    /// Last read.
     found: Option<Observed>,
     /// When it is read next; none is now.
     look_at: Option<Instant>,
@@ -51,8 +51,8 @@ pub(super) struct Part {
     told: Option<&'static str>,
 }
 
-/// Whether a mark is known: an earlier process may have ended between a write and its report, and a write that was
-/// given up may take effect later.
+/// Tells whether a mark is known: an earlier process may have ended between a write and its report, and a write that
+/// was given up may take effect later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Sure {
     /// It was never read.
@@ -64,7 +64,7 @@ pub(super) enum Sure {
     Yes,
 }
 
-/// What a dependent waits for.
+/// State of a dependent's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
     Idle,
@@ -84,7 +84,7 @@ pub(super) enum Doing {
     },
 }
 
-/// What all dependents of a cluster go by.
+/// Direction that all dependents of a cluster go by.
 pub(super) struct Way {
     pub(super) order: Order,
     /// The lowest level that is not done.
@@ -146,7 +146,7 @@ impl Part {
         }
     }
 
-    /// Whether it carries a mark, as far as is known.
+    /// Tells whether it carries a mark, as far as is known.
     pub(super) fn is_marked(&self) -> bool {
         self.memory.owed || self.memory.unmark_at.is_some()
     }
@@ -155,13 +155,13 @@ impl Part {
         matches!(self.doing, Doing::Writing { .. })
     }
 
-    /// Whether it could not be scaled, and only a person can mend that.
+    /// Tells whether it could not be scaled, and only a person can mend that.
     pub(super) fn is_refused(&self) -> bool {
         let problem = self.problem.as_ref();
         problem.is_some_and(|problem| !problem.is_about_the_attempt())
     }
 
-    /// Whether it is brought where this aim wants it: none is scaled down that no policy asks for.
+    /// Tells whether it is brought where this aim wants it: none is scaled down that no policy asks for.
     pub(super) fn is_handled(&self, aim: Aim) -> bool {
         aim != Aim::Leave && (self.asked || aim != Aim::Down)
     }
@@ -171,14 +171,14 @@ impl Part {
         step::level(&self.dependent, aim)
     }
 
-    /// Whether it can be forgotten: no policy asks for it, it is owed nothing, and there is nothing to report.
+    /// Tells whether it can be forgotten: no policy asks for it, it is owed nothing, and there is nothing to report.
     pub(super) fn is_forgettable(&self) -> bool {
         let is_quiet = self.problem.as_ref().is_none_or(Problem::is_about_the_kind);
         let is_idle = !self.is_writing() && self.sure == Sure::Yes;
         !self.asked && is_idle && !self.is_marked() && is_quiet
     }
 
-    /// What is wanted of it: nothing, before its level is open.
+    /// Aim for it: none, before its level is open.
     fn aim(&self, way: &Way) -> Aim {
         let aim = way.order.aim;
         match self.is_handled(aim) && !self.is_early(way) {
@@ -187,18 +187,18 @@ impl Part {
         }
     }
 
-    /// Whether its level is not open yet.
+    /// Tells whether its level is not open yet.
     fn is_early(&self, way: &Way) -> bool {
         let aim = way.order.aim;
         self.is_handled(aim) && way.open.is_some_and(|open| self.level(aim) > open)
     }
 
-    /// Whether it surely carries no mark.
+    /// Tells whether it surely carries no mark.
     fn is_known_to_rest(&self) -> bool {
         self.sure == Sure::Yes && !self.is_marked()
     }
 
-    /// Whether its mark falls.
+    /// Tells whether its mark falls.
     fn is_unmarked(&self, aim: Aim, way: &Way, now: Instant) -> bool {
         let is_due = self.memory.unmark_at.is_some_and(|at| at <= now);
         match aim {
@@ -269,7 +269,7 @@ impl Part {
         (before == Doing::Queued).then_some(Request::Drop)
     }
 
-    /// Whether something is owed or to be taken, as far as is known. What is down, or was refused, is only read
+    /// Tells whether something is owed or to be taken, as far as is known. What is down, or was refused, is only read
     /// again.
     fn is_urgent(&self, way: &Way) -> bool {
         let is_taken = || !way.is_complete && !self.is_refused();

@@ -26,17 +26,17 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Whether the message quotes the seed, whose words may vary.
+    /// Tells whether the message quotes the seed, whose words may vary.
     pub fn quotes_the_seed(&self) -> bool {
         [SCALING_FORBIDDEN, SCALING_CONFLICTS, SCALING_FAILED].contains(&self.reason)
     }
 
-    /// Whether the seed does not serve the kind as it must.
+    /// Tells whether the seed does not serve the kind as it must.
     pub(super) fn is_about_the_kind(&self) -> bool {
         [KIND_UNKNOWN, NOT_SCALABLE].contains(&self.reason)
     }
 
-    /// Whether another try may succeed at once.
+    /// Tells whether another try may succeed at once.
     pub(super) fn is_about_the_attempt(&self) -> bool {
         [SCALING_CONFLICTS, SCALING_FAILED].contains(&self.reason)
     }

@@ -28,7 +28,7 @@ pub enum Request {
     Drop,
 }
 
-/// What came of a request.
+/// Answer to a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// It was read; `None` if it does not exist.
@@ -39,7 +39,7 @@ pub enum Answer {
     Written(Written),
 }
 
-/// What came of a write.
+/// Result of a write.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Written {
     /// It was carried out.
@@ -59,16 +59,16 @@ pub struct Event {
     pub dependent: DependentRef,
     /// Its UID, if it was read.
     pub uid: Option<Arc<str>>,
-    /// What was wanted of it.
+    /// Aim that it followed.
     pub aim: Aim,
-    /// What it was.
+    /// Act, or what was met.
     pub what: What,
     /// How often somebody has scaled it to zero within the minute after a restore.
     pub again: u32,
 }
 
 impl Event {
-    /// Whether the mark was removed for others to decide about the replicas, and not since they are back.
+    /// Tells whether the mark was removed for others to decide about the replicas, and not since they are back.
     pub fn is_release(&self) -> bool {
         match self.what {
             What::Did(Step::Unmark { with_record }, _) => !with_record || self.aim == Aim::Release,
@@ -77,7 +77,7 @@ impl Event {
     }
 }
 
-/// What was done to a dependent, or met there.
+/// Act on a dependent, or something met there.
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
     /// This step was carried out on this state.

@@ -172,7 +172,7 @@ impl Part {
     }
 }
 
-/// Whether a write whose answer was lost has taken effect, as far as this shows.
+/// Tells whether a write whose answer was lost has taken effect, as far as this shows.
 fn is_written(step: Step, found: Option<&Observed>) -> bool {
     found.is_some_and(|found| match step {
         Step::Mark { from } => found.marked && found.record == Record::Replicas(from),
@@ -183,7 +183,7 @@ fn is_written(step: Step, found: Option<&Observed>) -> bool {
     })
 }
 
-/// What is to be remembered of a dependent that was found so.
+/// Memory of a dependent that was found so.
 fn remembered(found: Option<&Observed>, before: Memory, aim: Aim, now: Instant) -> Memory {
     let Some(found) = found else {
         return before;

@@ -63,7 +63,7 @@ impl Part {
     }
 }
 
-/// Whether a moment has come.
+/// Tells whether a moment has come.
 fn has_come(to: Option<Instant>, now: Instant) -> Option<bool> {
     to.map(|to| to <= now)
 }
