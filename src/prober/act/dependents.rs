@@ -76,9 +76,8 @@ impl Dependents {
             ..Self::default()
         };
         recalled.protection = match known.protection {
-            _ if !recalled.owes() => Protection::None,
-            Protection::None => Protection::Active,
-            protection => protection,
+            protection if recalled.owes() => protection,
+            _ => Protection::None,
         };
         recalled
     }
@@ -192,7 +191,11 @@ impl Dependents {
         if self.order.aim == Aim::Down && self.open_level().is_none() {
             self.is_complete = self.owes();
         }
-        self.protection = self.protection();
+        let protection = self.protection();
+        // What is owed without being known as protected may still be on its way down.
+        if self.order.aim != Aim::Leave || !self.owes() {
+            self.protection = protection;
+        }
         requests
     }
 

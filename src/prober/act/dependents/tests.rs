@@ -141,6 +141,24 @@ fn what_may_have_been_taken_is_owed_until_that_is_sure() {
     assert!(stage.dependents.owes() && stage.dependents.is_looked_at());
 }
 
+/// Another process has taken the first and ended before it could report it.
+#[test]
+fn what_is_found_marked_is_no_complete_protection() {
+    let mut stage = Stage::new();
+    let behind = dependent("b", 1, 0);
+    let both = [dependent("a", 0, 0), behind.clone()];
+    stage.dependents.expect_marks();
+    stage.dependents.adopt(&both);
+    let _ = stage.order(Aim::Leave, 0);
+    let _ = stage.read(Some(found(0, true, Record::Replicas(4))));
+    let seen = Answer::Read(Ok(Some(observed(2))));
+    stage.dependents.answer(&behind.reference, seen, stage.now);
+    let _ = stage.order(Aim::Leave, 0);
+    assert_eq!(stage.dependents.protection(), Protection::Active);
+    let _ = stage.order(Aim::Down, 1);
+    assert_eq!(stage.dependents.protection(), Protection::ScalingDown);
+}
+
 /// A mark falls in its minute, whatever is wanted by then, but not where nothing may be written.
 #[rstest]
 #[case(Aim::Leave, true)]
