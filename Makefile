@@ -10,6 +10,8 @@ CARGO ?= cargo
 # In CI nothing may change Cargo.lock on the way.
 LOCKED := $(if $(CI),--locked)
 
+tests = $(CARGO) test $(LOCKED) --workspace --no-fail-fast
+
 # Where Cargo puts what it builds for development, whatever configures its directory.
 debug = $$($(CARGO) metadata --format-version 1 --no-deps $(LOCKED) \
 	| sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')/$$(rustc -vV | sed -n 's/^host: //p')/debug
@@ -61,8 +63,8 @@ node: build ## Run what is shipped on real kubelets, as root on Linux; ARGS=name
 	@DWD_STATIC="$(if $(filter dev,$(PROFILE)),$(debug)/dependency-watchdog)" exec "$(debug)/lab" node $(ARGS)
 
 .PHONY: test
-test: need-cargo controlplane gitops-tools check-alerts check-dashboard ## Run every test: unit, property, scripted API server, alerts, end to end
-	@hack/test.sh $(CARGO) test $(LOCKED) --workspace --no-fail-fast
+test: need-cargo controlplane gitops-tools build-tests check-alerts check-dashboard ## Run every test: unit, property, scripted API server, alerts, end to end
+	@hack/test.sh "$(tests) --test e2e" "$(tests) --lib --bins --test it --test server" "$(tests) --doc"
 
 .PHONY: build-tests
 build-tests: need-cargo
@@ -70,7 +72,7 @@ build-tests: need-cargo
 
 .PHONY: unit
 unit: need-cargo ## Run the tests that need no servers; ARGS=name picks some
-	@hack/test.sh $(CARGO) test $(LOCKED) --workspace --no-fail-fast --lib --bins --test it -- $(ARGS)
+	@hack/test.sh "$(tests) --lib --bins --test it -- $(ARGS)"
 
 .PHONY: stress
 stress: need-cargo ## Repeat the tests that ARGS=name picks, TIMES=100 times or until one fails
@@ -94,7 +96,7 @@ flaws: need-cargo ## Try the tests: with each deliberate flaw of tests/flaws the
 
 .PHONY: e2e
 e2e: controlplane gitops-tools build ## Run the scenarios against real servers; ARGS=name picks some
-	@hack/test.sh $(CARGO) test $(LOCKED) --workspace --test e2e -- $(ARGS)
+	@hack/test.sh "$(tests) --test e2e -- $(ARGS)"
 
 # The modules whose own properties parse.
 parsers = api:: checks:: gardener:: report::recall observer::nodes runtime::answers \

@@ -1,17 +1,26 @@
 #!/bin/sh
-# Runs the `cargo test` command given, and ends with what ran: the result line of each test binary,
-# what failed and why, and the total.
+# Runs `cargo test` commands, and ends with what ran: the result line of each test binary, what failed and why, and the
+# total. All but the first run one after the other beside it, in what it leaves of the cores, and are printed after it.
+#
+#   hack/test.sh COMMAND [COMMAND...]
 set -eu
 
-log=$(mktemp)
-trap 'rm -f "$log" "$log.status"' EXIT
+dir=$(mktemp -d)
+log=$dir/log
+trap 'rm -rf "$dir"' EXIT
+first=$1
+shift
 
-# A pipe has no status of its own worth having, so it goes through a file.
-{
-  status=0
-  "$@" 2>&1 || status=$?
-  echo "$status" >"$log.status"
-} | tee "$log"
+run() { # COMMAND
+  sh -c "$1" 2>&1 || echo "$?" >"$dir/status"
+}
+run_all() {
+  for command; do run "nice -n 10 $command"; done
+}
+
+# One pipeline, though nothing is passed on: an interrupt does not reach what runs in the background.
+run_all "$@" >"$dir/beside" | run "$first" | tee "$log"
+tee -a "$log" <"$dir/beside"
 
 awk '
   /^ +(Running|Doc-tests) / {
@@ -48,4 +57,4 @@ awk '
   }
 ' "$log"
 
-exit "$(cat "$log.status")"
+[ ! -e "$dir/status" ] || exit "$(cat "$dir/status")"
