@@ -11,8 +11,8 @@ use dependency_watchdog::{
     api::ProbePolicy,
     cluster::{Index, Policy},
     gardener::Cluster,
-    prober::{leases::LeaseSnapshot, verdict::LeaseRules, watch::Watch},
-    shoot::{Lease, List},
+    prober::{verdict::LeaseRules, watch::Watch},
+    shoot::{Consistency, Lease, LeaseRead, List},
     util::mono_time::MonoTime,
 };
 use divan::{Bencher, counter::BytesCount};
@@ -73,12 +73,13 @@ fn judge_5000_leases(bencher: Bencher<'_, '_>) {
     let (last, before) = lists.split_last().unwrap();
     let mut watch = Watch::new(RULES);
     for (number, list) in before.iter().enumerate() {
-        watch.observe(&snapshot(list, number));
+        watch.observe(&read(list.clone(), number));
     }
+    let last = read(last.clone(), before.len());
     bencher
         .with_inputs(|| watch.clone())
         .bench_local_refs(|watch| {
-            watch.observe(&snapshot(last, before.len()));
+            watch.observe(&last);
             watch.conclude();
             watch.next(moment(before.len()), 0.5)
         });
@@ -91,7 +92,7 @@ fn schedule_10000_clusters(bencher: Bencher<'_, '_>) {
     let watch = |shoot| {
         let list = List::<Lease>::decode(&leases(0, shoot, FEW_LEASES)).unwrap();
         let mut watch = Watch::new(RULES);
-        watch.observe(&snapshot(&list, 0));
+        watch.observe(&read(list, 0));
         watch
     };
     let watches: Vec<Watch> = (0..CLUSTERS).map(watch).collect();
@@ -142,15 +143,15 @@ fn moment(number: usize) -> MonoTime {
         + Duration::from_secs(10) * u32::try_from(number).unwrap()
 }
 
-fn snapshot(list: &List<Lease>, number: usize) -> LeaseSnapshot<'_> {
+fn read(list: List<Lease>, number: usize) -> LeaseRead {
     let finished = moment(number);
-    LeaseSnapshot {
+    LeaseRead {
         started: finished - Duration::from_millis(20),
         finished,
         date: Some(DATE + 10 * i64::try_from(number).unwrap()),
-        consistent: false,
-        resource_version: list.resource_version,
-        leases: &list.items,
+        consistency: Consistency::Cached,
+        bytes: 0,
+        list,
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{
     cluster::Settings,
     observer::{View, state::Observation},
     runtime::{metrics::InState, timer::until},
-    util::now::Now,
+    util::{mono_time::MonoTime, now::Now},
 };
 
 mod report;
@@ -239,9 +239,7 @@ impl ClusterLoop {
         match read.leases {
             None => {}
             Some(Ok(conclusion)) => {
-                let origin = self.shared.reads.origin;
-                let instant = |moment| Instant::from_std(origin.instant(moment));
-                let provable = conclusion.provable.map(instant);
+                let provable = conclusion.provable.map(MonoTime::instant);
                 self.acting.learn_verdict(&conclusion, provable, gate);
             }
             Some(Err(error)) => {

@@ -103,7 +103,6 @@ pub async fn run(prober: Prober, begun: impl Future<Output = ()>, stop: Cancella
         evidence: standby.reads.evidence.clone().led(seed.clone()),
         metrics: instruments.prober.clone(),
         looks: Some(looks),
-        origin: standby.reads.origin,
     };
     let selection = standby.selection;
     selection.index.lock().recall(policies);

@@ -8,7 +8,7 @@ mod selection;
 
 use std::{collections::BTreeMap, pin::pin, sync::Arc};
 
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 pub(super) use self::selection::{Selection, SharedIndex};
 use super::{
@@ -21,7 +21,6 @@ use crate::{
     cluster::{Assignment, Settings},
     runtime::{health::Health, metrics::States, seed::Seed},
     shoot::Dial,
-    util::mono_time::Origin,
 };
 
 /// The name of the fleet's loop.
@@ -47,7 +46,6 @@ impl Standby {
                 // Not those of a leader, by which it is judged how that one fares.
                 metrics: Arc::default(),
                 looks: None,
-                origin: Origin::new(Instant::now().into_std()),
             }),
             health: common.health.clone(),
             readers: BTreeMap::new(),

@@ -4,7 +4,7 @@
 //! the answer and its body. Lists are never paged: one request keeps one resourceVersion, and the
 //! API server serves unpaged lists from its watch cache, consistent ones included.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, header, response};
 use http_body_util::BodyExt as _;
@@ -17,6 +17,7 @@ use super::list::{Coming, DecodeError, Item, List};
 use super::node::Node;
 use super::unread::{MAX_RETRY_AFTER, MIN_RETRY_AFTER, Target, Unread};
 use super::wire;
+use crate::util::mono_time::MonoTime;
 
 /// The largest answer with leases, in bytes: a lease takes about 860, so this is more than 19,000
 /// nodes, several times what a cluster can have. A shoot's own administrator can make leases as
@@ -50,10 +51,10 @@ pub enum Consistency {
 /// A list of leases, and when it was read.
 #[derive(Clone, Debug)]
 pub struct LeaseRead {
-    /// Before the request was sent, by our monotonic clock.
-    pub started: Instant,
-    /// After the last byte came, by our monotonic clock.
-    pub finished: Instant,
+    /// Before the request was sent.
+    pub started: MonoTime,
+    /// After the last byte came.
+    pub finished: MonoTime,
     /// The server's clock between the two, in unix seconds, from the `Date` header. `None` if it is
     /// absent, ambiguous or malformed.
     pub date: Option<i64>,
@@ -72,12 +73,11 @@ impl Shoot {
         consistency: Consistency,
         limit: Duration,
     ) -> Result<LeaseRead, Unread> {
-        // tokio's clock is the monotonic clock, except in tests that pause it.
-        let started = tokio::time::Instant::now().into_std();
+        let started = MonoTime::now();
         let listed = self.list(consistency, limit).await?;
         Ok(LeaseRead {
             started,
-            finished: tokio::time::Instant::now().into_std(),
+            finished: MonoTime::now(),
             date: date(&listed.headers),
             consistency,
             bytes: listed.bytes,

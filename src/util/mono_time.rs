@@ -3,10 +3,16 @@
 use std::{
     num::NonZeroU64,
     ops::{Add, Sub},
-    time::{Duration, Instant},
+    sync::LazyLock,
+    time::Duration,
 };
 
-/// A point on this process's monotonic clock, in nanoseconds from an origin of its choosing.
+use tokio::time::Instant;
+
+/// The instant at which the clock of this process is at zero.
+static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// A point on this process's monotonic clock, in nanoseconds from one origin for all.
 ///
 /// [`Instant`] cannot express a point before the machine booted, where a lease may well have been
 /// renewed. Arithmetic saturates at ±292 years.
@@ -19,8 +25,20 @@ pub struct MonoTime(NonZeroU64);
 const MIDDLE: u64 = 1 << 63;
 
 impl MonoTime {
-    /// Where the nanoseconds are counted from.
-    const ORIGIN: Self = Self::at(0);
+    /// Reads the clock.
+    pub fn now() -> Self {
+        Instant::now().into()
+    }
+
+    /// The instant of this moment; of one that no instant can express, the origin.
+    pub(crate) fn instant(self) -> Instant {
+        let (origin, distance) = (*ORIGIN, Duration::from_nanos(self.signed().unsigned_abs()));
+        let instant = match self < Self::default() {
+            true => origin.checked_sub(distance),
+            false => origin.checked_add(distance),
+        };
+        instant.unwrap_or(origin)
+    }
 
     /// The moment `nanos` nanoseconds from the origin, held within ±292 years.
     pub fn from_nanos(nanos: i128) -> Self {
@@ -53,7 +71,17 @@ impl MonoTime {
 
 impl Default for MonoTime {
     fn default() -> Self {
-        Self::ORIGIN
+        Self::at(0)
+    }
+}
+
+impl From<Instant> for MonoTime {
+    fn from(instant: Instant) -> Self {
+        let origin = *ORIGIN;
+        match instant.checked_duration_since(origin) {
+            Some(after) => Self::default() + after,
+            None => Self::default() - origin.duration_since(instant),
+        }
     }
 }
 
@@ -105,32 +133,6 @@ fn signed(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// Ties [`MonoTime`]s to the process's clock.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Origin(Instant);
-
-impl Origin {
-    /// An origin at the given instant.
-    pub(crate) fn new(instant: Instant) -> Self {
-        Self(instant)
-    }
-
-    /// The moment of an instant.
-    pub(crate) fn moment(self, instant: Instant) -> MonoTime {
-        match instant.checked_duration_since(self.0) {
-            Some(after) => MonoTime::ORIGIN + after,
-            None => MonoTime::ORIGIN - self.0.duration_since(instant),
-        }
-    }
-
-    /// The instant of a moment; one before the machine booted is held at the origin.
-    pub(crate) fn instant(self, moment: MonoTime) -> Instant {
-        self.0
-            .checked_add(moment.since(MonoTime::ORIGIN))
-            .unwrap_or(self.0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,12 +148,11 @@ mod tests {
 
     #[test]
     fn an_instant_and_its_moment_are_the_same_point() {
-        let now = Instant::now();
-        let origin = Origin::new(now);
-        let later = now + Duration::from_millis(1500);
-        assert_eq!(origin.moment(later).nanos(), 1_500_000_000);
-        assert_eq!(origin.instant(origin.moment(later)), later);
-        let earlier = MonoTime::from_nanos(-5);
-        assert_eq!(origin.instant(earlier), now);
+        let far = Duration::from_millis(1500);
+        for instant in [*ORIGIN - far, *ORIGIN, *ORIGIN + far] {
+            assert_eq!(MonoTime::from(instant).instant(), instant);
+        }
+        let later = MonoTime::from(*ORIGIN + far);
+        assert_eq!(later.nanos(), 1_500_000_000);
     }
 }

@@ -1,17 +1,14 @@
 //! Reads from a shoot over a real connection: what succeeds, and what each failure is called.
 
-use std::{
-    pin::pin,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use crate::support::{
     self, Activity, Reply, Request, ScriptedServer, TOKEN, authority, encoded, kubeconfig,
     refusing_url, tls_with,
 };
-use dependency_watchdog::shoot::{
-    Consistency, Dial, LeaseRead, RenewTime, Said, Shoot, Target, Unread, parse,
+use dependency_watchdog::{
+    shoot::{Consistency, Dial, LeaseRead, RenewTime, Said, Shoot, Target, Unread, parse},
+    util::mono_time::MonoTime,
 };
 use fake::farm::wire::PROTOBUF;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair};
@@ -64,10 +61,10 @@ async fn read(shoot: &Shoot) -> Result<LeaseRead, Unread> {
 async fn leases_and_nodes() {
     let server = ScriptedServer::start(api).await;
     let shoot = shoot(&server.kubeconfig());
-    let before = Instant::now();
+    let before = MonoTime::now();
     let cached = read(&shoot).await.unwrap();
     assert!(before <= cached.started && cached.started <= cached.finished);
-    assert!(cached.finished <= Instant::now());
+    assert!(cached.finished <= MonoTime::now());
     assert_eq!(cached.date, Some(1_795_172_553));
     assert_eq!(cached.consistency, Consistency::Cached);
     assert_eq!(
@@ -283,7 +280,7 @@ async fn what_takes_too_long_is_a_timeout() {
     ] {
         let server = ScriptedServer::always(reply).await;
         let shoot = shoot(&server.kubeconfig());
-        let begin = Instant::now();
+        let begin = std::time::Instant::now();
         let error = shoot
             .leases(Consistency::Consistent, SHORT)
             .await

@@ -10,12 +10,12 @@ use std::{collections::BTreeMap, time::Duration};
 
 use dependency_watchdog::{
     prober::{
-        leases::{Intake, LeaseSnapshot},
+        leases::Intake,
         nodes::Facts,
         verdict::{LeaseRules, Verdict},
         watch::Watch,
     },
-    shoot::{Consistency, Node, Said},
+    shoot::{Consistency, LeaseRead, List, Node, Said},
     util::mono_time::MonoTime,
 };
 use fastrand::Rng;
@@ -431,13 +431,19 @@ impl<'a> Operator<'a> {
             false => self.scenario.cache_ages[server],
         };
         let state = world.at(answered - lag);
-        self.watch.observe(&LeaseSnapshot {
+        self.watch.observe(&LeaseRead {
             started: moment(sent),
             finished: moment(answered),
             date: Some(self.scenario.server_clock(server, answered).floor() as i64),
-            consistent,
-            resource_version: state.revision,
-            leases: &world.leases(state, answered - lag),
+            consistency: match consistent {
+                true => Consistency::Consistent,
+                false => Consistency::Cached,
+            },
+            bytes: 0,
+            list: List {
+                resource_version: state.revision,
+                items: world.leases(state, answered - lag),
+            },
         })
     }
 

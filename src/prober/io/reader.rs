@@ -32,11 +32,7 @@ use crate::{
     },
     runtime::{metrics::InState, timer},
     shoot::Unread,
-    util::{
-        mono_time::{MonoTime, Origin},
-        now::Now,
-        since::Since,
-    },
+    util::{mono_time::MonoTime, now::Now, since::Since},
 };
 
 /// What all readers of a replica share.
@@ -45,8 +41,6 @@ pub(crate) struct ReadContext {
     pub(crate) metrics: Arc<ProberMetrics>,
     /// Looks at the state of clusters; `None` on a standby, of which nobody hears.
     pub(crate) looks: Option<Looks>,
-    /// Ties moments to the clock.
-    pub(crate) origin: Origin,
 }
 
 /// What a cluster is read by.
@@ -237,7 +231,7 @@ impl Task {
         if *settings != *before.settings {
             self.watch.set_rules(settings.rules);
             if settings.pools != before.settings.pools {
-                self.watch.forget_facts(self.now());
+                self.watch.forget_facts(MonoTime::now());
             }
             if settings.secret_name != before.settings.secret_name {
                 self.sources.set_secret(&settings.secret_name);
@@ -279,19 +273,12 @@ impl Task {
     /// Hands on what changes which leases count.
     fn follow(&mut self) {
         let now = Now::read();
-        let origin = self.orders.context.origin;
         self.watch.set_protected(self.orders.protected);
         let (cut, ended) = self.orders.cut.unzip();
-        let cut = cut.map(|cut| self.now() - cut.elapsed(now));
+        let cut = cut.map(|cut| MonoTime::now() - cut.elapsed(now));
         self.watch.set_cut(cut, ended == Some(true));
-        let awaits = self.orders.awaits;
-        let awaits = awaits.map(|(since, _)| origin.moment(since.into_std()));
+        let awaits = self.orders.awaits.map(|(since, _)| since.into());
         self.watch.set_awaits(awaits);
-    }
-
-    fn now(&self) -> MonoTime {
-        let origin = self.orders.context.origin;
-        origin.moment(Instant::now().into_std())
     }
 
     /// When the leases are read next.
@@ -299,8 +286,7 @@ impl Task {
         if self.is_due {
             return Instant::now();
         }
-        let due = self.watch.next(self.now(), self.draw);
-        Instant::from_std(self.orders.context.origin.instant(due))
+        self.watch.next(MonoTime::now(), self.draw).instant()
     }
 }
 

@@ -264,7 +264,7 @@ impl Sources {
     }
 
     fn noted(&mut self, read: LeaseRead) -> LeaseRead {
-        self.took = read.finished.saturating_duration_since(read.started);
+        self.took = read.finished.since(read.started);
         read
     }
 

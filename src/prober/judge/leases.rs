@@ -17,7 +17,7 @@ use super::{
     proof::Proof,
 };
 use crate::{
-    shoot::{Lease, RenewTime, Uid},
+    shoot::{Consistency, Lease, LeaseRead, RenewTime, Uid},
     util::mono_time::{MonoTime, Window},
 };
 
@@ -36,29 +36,12 @@ const LONGEST_PERIOD: Duration = Duration::from_secs(60);
 /// Nodes and Machines of a protected cluster are read every so many renewal periods.
 const LOOKS: u32 = 6;
 
-/// One successful list of a shoot's node leases.
-#[derive(Clone, Debug)]
-pub struct LeaseSnapshot<'a> {
-    /// When the request was sent.
-    pub started: MonoTime,
-    /// When its body had been read.
-    pub finished: MonoTime,
-    /// The response's `Date`, in Unix seconds.
-    pub date: Option<i64>,
-    /// Whether the list was consistent, rather than from a cache of any age.
-    pub consistent: bool,
-    /// The list's resourceVersion.
-    pub resource_version: u64,
-    /// Its items.
-    pub leases: &'a [Lease],
-}
-
-/// The use of a snapshot.
+/// The use of a list of leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intake {
     /// A cache older than one seen before answered: nothing was learnt, read again consistently.
     Stale,
-    /// The snapshot was taken in.
+    /// The list was taken in.
     Taken,
     /// The whole list is older than one seen, as of a restored etcd, so all that was seen of ages had to be
     /// forgotten, and no proof may rest on earlier reads.
@@ -116,32 +99,33 @@ pub struct Leases {
 
 impl Leases {
     /// Learns from one list of leases.
-    pub(crate) fn take(&mut self, snapshot: &LeaseSnapshot<'_>) -> Intake {
+    pub(crate) fn take(&mut self, read: &LeaseRead) -> Intake {
         let is_older = |lease: &Lease| {
             self.get(&lease.name)
                 .is_some_and(|it| it.is_ahead_of(lease))
         };
         // A lease that went back shows a restored etcd even if its revision has caught up since.
         let rolled_back =
-            snapshot.resource_version < self.newest || snapshot.leases.iter().any(is_older);
-        if rolled_back && !snapshot.consistent {
+            read.list.resource_version < self.newest || read.list.items.iter().any(is_older);
+        let consistent = read.consistency == Consistency::Consistent;
+        if rolled_back && !consistent {
             return Intake::Stale;
         }
         if rolled_back {
             self.last_consistent = None;
         }
-        self.newest = snapshot.resource_version;
+        self.newest = read.list.resource_version;
         self.lists = self.lists.wrapping_add(1);
-        let date = snapshot.date.filter(|date| self.set_clock(*date, snapshot));
-        for lease in snapshot.leases {
+        let date = read.date.filter(|date| self.set_clock(*date, read));
+        for lease in &read.list.items {
             let before = self.beats.get(&lease.name).copied();
             let same = before.filter(|it| rolled_back || it.uid == lease.uid);
             let known = same.filter(|_| !rolled_back);
-            let mut beat = self.sight(known, lease, date, snapshot);
+            let mut beat = self.sight(known, lease, date, read);
             // A lease that was created anew may be that of another node.
             (beat.since, beat.place) = match same {
                 Some(same) => (same.since, same.place),
-                None => (snapshot.finished, Place::unread(self.placed)),
+                None => (read.finished, Place::unread(self.placed)),
             };
             beat.list = self.lists;
             match self.beats.get_mut(&lease.name) {
@@ -150,8 +134,8 @@ impl Leases {
             }
         }
         self.beats.retain(|_, beat| beat.list == self.lists);
-        if snapshot.consistent {
-            self.last_consistent = Some(snapshot.started);
+        if consistent {
+            self.last_consistent = Some(read.started);
         }
         match rolled_back {
             true => Intake::RolledBack,
@@ -243,11 +227,11 @@ impl Leases {
     }
 
     /// Moves the server's clock on; false if its `Date` strayed, so that its stamps say nothing.
-    fn set_clock(&mut self, date: i64, snapshot: &LeaseSnapshot<'_>) -> bool {
+    fn set_clock(&mut self, date: i64, read: &LeaseRead) -> bool {
         match &mut self.clock {
-            Some(clock) => clock.advance(date, snapshot),
+            Some(clock) => clock.advance(date, read),
             None => {
-                self.clock = Some(ServerClock::new(date, snapshot));
+                self.clock = Some(ServerClock::new(date, read));
                 true
             }
         }
@@ -258,21 +242,21 @@ impl Leases {
         known: Option<Beat>,
         lease: &Lease,
         date: Option<i64>,
-        snapshot: &LeaseSnapshot<'_>,
+        read: &LeaseRead,
     ) -> Beat {
         let is_renewed = |known: &Beat| {
             lease.renew_time != known.value && lease.resource_version > known.resource_version
         };
         let mut beat = match known {
             Some(known) if !is_renewed(&known) => known,
-            known => self.renewal(known, lease, date, snapshot),
+            known => self.renewal(known, lease, date, read),
         };
         if let (Some(stamp), Some(clock)) = (beat.stamp, &self.clock) {
             beat.renewed = beat.renewed.narrowed_by(clock.window_of(stamp));
         }
         beat.period_millis = millis(renewal_period(lease.duration_seconds));
         beat.resource_version = beat.resource_version.max(lease.resource_version);
-        beat.confirmed |= snapshot.consistent;
+        beat.confirmed |= read.consistency == Consistency::Consistent;
         beat.is_cut = self.cut.is_some_and(|cut| beat.renewed.latest < cut);
         beat
     }
@@ -283,7 +267,7 @@ impl Leases {
         known: Option<Beat>,
         lease: &Lease,
         date: Option<i64>,
-        snapshot: &LeaseSnapshot<'_>,
+        read: &LeaseRead,
     ) -> Beat {
         let (not_before, node_clock, as_of) = match &known {
             // A renewal is later than the one before.
@@ -295,11 +279,11 @@ impl Leases {
                 known.renewed.latest,
             ),
             // A lease that an earlier consistent list did not hold was created after that list.
-            None => (self.last_consistent, None, snapshot.started),
+            None => (self.last_consistent, None, read.started),
         };
         let seen = Window {
             earliest: not_before,
-            latest: snapshot.finished,
+            latest: read.finished,
         };
         let clock = self.clock.as_ref();
         let stamp = lease.stamp.zip(date).zip(clock);
@@ -321,7 +305,7 @@ impl Leases {
             .and_then(|t| Offset::of_node(t, window));
         let node_clock = implied.map(|implied| {
             node_clock
-                .map(|before| before.drifted(snapshot.finished.since(as_of)))
+                .map(|before| before.drifted(read.finished.since(as_of)))
                 .and_then(|before| before.intersect(implied))
                 // An empty intersection is a stepped clock: start over.
                 .unwrap_or(implied)
@@ -340,7 +324,7 @@ impl Leases {
             node_clock: node_clock.and_then(NodeClock::new),
             period_millis: millis(DEFAULT_PERIOD),
             list: 0,
-            since: snapshot.finished,
+            since: read.finished,
             place: Place::default(),
             confirmed: false,
             is_cut: false,

@@ -10,13 +10,13 @@ use std::time::Duration;
 use self::nodes::NodeFacts;
 use crate::{
     prober::{
-        leases::{Intake, LeaseSnapshot, Leases},
+        leases::{Intake, Leases},
         nodes::Facts,
         proof::Proof,
         schedule::{LastRead, ReadOutcome},
         verdict::{Assessment, Doubt, LeaseRules, Returning, Verdict},
     },
-    shoot::{Consistency, Said},
+    shoot::{Consistency, LeaseRead, Said},
     util::mono_time::MonoTime,
 };
 
@@ -173,11 +173,6 @@ impl Watch {
         self.allowed.map_or(at, |allowed| allowed.max(at))
     }
 
-    /// Charges a list's size.
-    pub(crate) fn spent(&mut self, bytes: usize, finished: MonoTime) {
-        self.allowed = Some(finished + Duration::from_secs_f64(bytes as f64 / RATE));
-    }
-
     /// Settings for the next read. A suspect is read consistently, in a third of its period. A kept connection may
     /// have died unnoticed in the same event in which the nodes fall silent: in that time, it is noticed soon enough.
     pub fn request(&self) -> Request {
@@ -215,9 +210,11 @@ impl Watch {
     }
 
     /// Takes in a list of leases.
-    pub fn observe(&mut self, snapshot: &LeaseSnapshot<'_>) -> Intake {
+    pub fn observe(&mut self, read: &LeaseRead) -> Intake {
         self.end_outage();
-        let intake = self.leases.take(snapshot);
+        let took = Duration::from_secs_f64(read.bytes as f64 / RATE);
+        self.allowed = Some(read.finished + took);
+        let intake = self.leases.take(read);
         if intake == Intake::Stale {
             return intake;
         }
@@ -227,29 +224,27 @@ impl Watch {
             self.proof = Proof::default();
             // Leases look as old as the backup, which may be from long before the outage: they are part of it.
             self.onset = None;
-            self.forget_facts(snapshot.started);
+            self.forget_facts(read.started);
         }
+        let consistent = read.consistency == Consistency::Consistent;
         self.last = Some(LastRead {
-            started: snapshot.started,
-            finished: snapshot.finished,
+            started: read.started,
+            finished: read.finished,
             outcome: ReadOutcome::Read {
-                consistent: snapshot.consistent,
+                consistent,
                 counting: false,
             },
         });
         let lacked_leases = self.assessment.take();
         let lacked_leases = lacked_leases.is_some_and(|seen| seen.lacks_leases());
-        let seen = self.assess(snapshot.started);
+        let seen = self.assess(read.started);
         if seen.lacks_leases() && !lacked_leases {
             // Nodes may be gone with their leases.
-            self.forget_facts(snapshot.started);
+            self.forget_facts(read.started);
         }
-        self.proof.read(
-            snapshot.started,
-            snapshot.consistent,
-            snapshot.resource_version,
-            seen.period,
-        );
+        let revision = read.list.resource_version;
+        self.proof
+            .read(read.started, consistent, revision, seen.period);
         self.assessment = Some(seen);
         intake
     }

@@ -16,10 +16,10 @@ use dependency_watchdog::{
     check::{MAX_BYTES, documents},
     cluster::LeaseRules,
     convert::convert,
-    prober::{instruments::Instruments, leases::LeaseSnapshot, nodes::Facts, watch::Watch},
+    prober::{instruments::Instruments, nodes::Facts, watch::Watch},
     runtime::admin::Admin,
     shoot::{
-        Consistency, Dial, Lease, List, MAX_ITEM_BYTES, MAX_ITEMS, MAX_LEASES_BYTES,
+        Consistency, Dial, Lease, LeaseRead, List, MAX_ITEM_BYTES, MAX_ITEMS, MAX_LEASES_BYTES,
         MAX_NODES_BYTES, Node, Shoot, Unread, parse,
     },
     util::mono_time::MonoTime,
@@ -286,13 +286,13 @@ fn many_full_lists_are_kept_in_little() {
             .map(|_| {
                 let list = List::<Lease>::decode(&leases).unwrap();
                 let mut watch = Watch::new(LeaseRules::default());
-                watch.observe(&LeaseSnapshot {
+                watch.observe(&LeaseRead {
                     started: MonoTime::from_nanos(0),
                     finished: MonoTime::from_nanos(1),
                     date: None,
-                    consistent: true,
-                    resource_version: list.resource_version,
-                    leases: &list.items,
+                    consistency: Consistency::Consistent,
+                    bytes: 0,
+                    list,
                 });
                 let nodes = List::<Node>::decode(&nodes).unwrap().items;
                 watch.learn(&Facts {

@@ -201,9 +201,8 @@ impl Task {
             Machines::Served(machines) => Some(Some(&**machines)),
         };
         if let Some(machines) = machines {
-            let origin = self.orders.context.origin;
             self.watch.learn(&Facts {
-                began: origin.moment(lists.began.into_std()),
+                began: lists.began.into(),
                 nodes: &lists.nodes,
                 machines,
                 pools: &self.orders.settings.pools,

@@ -10,14 +10,14 @@ use tokio::{
 use super::{Read, Task};
 use crate::{
     prober::{
-        leases::{Intake, LeaseSnapshot},
+        leases::Intake,
         proof::Proof,
         verdict::{Doubt, Verdict},
         watch::{Conclusion, Request},
     },
     runtime::metrics::InFlight,
-    shoot::{Consistency, LeaseRead, Unread},
-    util::mono_time::Origin,
+    shoot::{Consistency, Unread},
+    util::mono_time::MonoTime,
 };
 
 /// Judgement: a first read that takes longer no longer keeps others waiting.
@@ -83,15 +83,11 @@ impl Task {
     }
 
     async fn list_once(&mut self, request: Request) -> Result<Intake, Unread> {
-        let (started, origin) = (self.now(), self.orders.context.origin);
+        let started = MonoTime::now();
         match self.sources.leases(request).await {
-            Ok(read) => {
-                let intake = self.watch.observe(&snapshot(origin, &read));
-                self.watch.spent(read.bytes, origin.moment(read.finished));
-                Ok(intake)
-            }
+            Ok(read) => Ok(self.watch.observe(&read)),
             Err(error) => {
-                self.watch.failed(started, self.now(), error.said);
+                self.watch.failed(started, MonoTime::now(), error.said);
                 Err(error)
             }
         }
@@ -175,15 +171,4 @@ async fn within<T>(turn: Option<OwnedSemaphorePermit>, read: impl Future<Output 
     }
     drop(turn);
     read.await
-}
-
-fn snapshot(origin: Origin, read: &LeaseRead) -> LeaseSnapshot<'_> {
-    LeaseSnapshot {
-        started: origin.moment(read.started),
-        finished: origin.moment(read.finished),
-        date: read.date,
-        consistent: read.consistency == Consistency::Consistent,
-        resource_version: read.list.resource_version,
-        leases: &read.list.items,
-    }
 }

@@ -2,9 +2,8 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use super::LeaseSnapshot;
 use crate::{
-    shoot::RenewTime,
+    shoot::{LeaseRead, RenewTime},
     util::mono_time::{MonoTime, Window},
 };
 
@@ -37,20 +36,20 @@ pub(super) struct ServerClock {
 
 impl ServerClock {
     /// The clock by a first response.
-    pub(super) fn new(date: i64, snapshot: &LeaseSnapshot<'_>) -> Self {
+    pub(super) fn new(date: i64, read: &LeaseRead) -> Self {
         Self {
-            offset: Offset::of_date(date, snapshot),
-            as_of: snapshot.started,
+            offset: Offset::of_date(date, read),
+            as_of: read.started,
             epoch: NonZeroU32::MIN,
             strayed: i64::MIN,
         }
     }
 
     /// Adds a response; returns whether to trust its `Date`.
-    pub(super) fn advance(&mut self, date: i64, snapshot: &LeaseSnapshot<'_>) -> bool {
-        let expected = self.offset.drifted(snapshot.started.since(self.as_of));
-        let told = Offset::of_date(date, snapshot);
-        self.as_of = snapshot.started;
+    pub(super) fn advance(&mut self, date: i64, read: &LeaseRead) -> bool {
+        let expected = self.offset.drifted(read.started.since(self.as_of));
+        let told = Offset::of_date(date, read);
+        self.as_of = read.started;
         if let Some(agreed) = expected.intersect(told) {
             self.offset = agreed;
             return true;
@@ -89,11 +88,11 @@ pub(super) struct Offset {
 
 impl Offset {
     /// The server's clock minus ours: it read `date`, rounded down, some time during the request.
-    pub(super) fn of_date(date: i64, snapshot: &LeaseSnapshot<'_>) -> Self {
+    pub(super) fn of_date(date: i64, read: &LeaseRead) -> Self {
         let date = i128::from(date) * SECOND;
         Self {
-            low: date - snapshot.finished.nanos(),
-            high: date + SECOND - snapshot.started.nanos(),
+            low: date - read.finished.nanos(),
+            high: date + SECOND - read.started.nanos(),
         }
     }
 

@@ -1,6 +1,7 @@
 use rstest::rstest;
 
 use super::*;
+use crate::shoot::List;
 
 /// Our moment 0 by the server's clock.
 const EPOCH: i64 = 1_700_000_000;
@@ -22,21 +23,24 @@ fn lease(revision: u64, stamp: impl Into<Option<i64>>) -> Lease {
 }
 
 /// A cached read that starts and ends at that moment, with a `Date` of its own.
-fn snapshot(seconds: f64, revision: u64, leases: &[Lease]) -> LeaseSnapshot<'_> {
-    LeaseSnapshot {
+fn read(seconds: f64, revision: u64, leases: &[Lease]) -> LeaseRead {
+    LeaseRead {
         started: at(seconds),
         finished: at(seconds),
         date: Some(EPOCH + seconds.floor() as i64),
-        consistent: false,
-        resource_version: revision,
-        leases,
+        consistency: Consistency::Cached,
+        bytes: 0,
+        list: List {
+            resource_version: revision,
+            items: leases.to_vec(),
+        },
     }
 }
 
-fn consistent(snapshot: LeaseSnapshot<'_>) -> LeaseSnapshot<'_> {
-    LeaseSnapshot {
-        consistent: true,
-        ..snapshot
+fn consistent(read: LeaseRead) -> LeaseRead {
+    LeaseRead {
+        consistency: Consistency::Consistent,
+        ..read
     }
 }
 
@@ -64,11 +68,11 @@ fn periods(#[case] lease_duration: Option<i32>, #[case] seconds: f64) {
 #[test]
 fn a_restored_etcd_is_told_by_a_lease_that_went_back() {
     let mut beats = Leases::default();
-    beats.take(&snapshot(10.0, 9, &[lease(9, 9)]));
+    beats.take(&read(10.0, 9, &[lease(9, 9)]));
     // Meanwhile its revision has caught up.
     let restored = [lease(8, 18)];
-    assert_eq!(beats.take(&snapshot(20.0, 11, &restored)), Intake::Stale);
-    let read_again = consistent(snapshot(20.0, 11, &restored));
+    assert_eq!(beats.take(&read(20.0, 11, &restored)), Intake::Stale);
+    let read_again = consistent(read(20.0, 11, &restored));
     assert_eq!(beats.take(&read_again), Intake::RolledBack);
     assert_eq!(beats.get("n").unwrap().resource_version(), 8);
 }
@@ -76,27 +80,24 @@ fn a_restored_etcd_is_told_by_a_lease_that_went_back() {
 #[test]
 fn a_lease_without_a_readable_version_is_no_restored_etcd() {
     let mut beats = Leases::default();
-    beats.take(&snapshot(10.0, 9, &[lease(9, 9)]));
+    beats.take(&read(10.0, 9, &[lease(9, 9)]));
     let unreadable = Lease {
         resource_version: 0,
         renew_time: None,
         ..lease(9, 9)
     };
-    assert_eq!(
-        beats.take(&snapshot(20.0, 11, &[unreadable])),
-        Intake::Taken
-    );
+    assert_eq!(beats.take(&read(20.0, 11, &[unreadable])), Intake::Taken);
 }
 
 #[test]
 fn a_new_uid_is_another_lease() {
     let mut beats = Leases::default();
-    beats.take(&consistent(snapshot(10.0, 5, &[lease(5, None)])));
+    beats.take(&consistent(read(10.0, 5, &[lease(5, None)])));
     let reborn = Lease {
         uid: "v".into(),
         ..lease(7, None)
     };
-    beats.take(&snapshot(20.0, 7, &[reborn]));
+    beats.take(&read(20.0, 7, &[reborn]));
     assert_eq!(window(&beats), (Some(at(10.0)), at(20.0)));
 }
 
@@ -105,10 +106,10 @@ fn a_new_uid_is_another_lease() {
 fn a_stamp_that_contradicts_what_was_seen_is_never_used() {
     let mut beats = Leases::default();
     let leases = [lease(5, 1)];
-    beats.take(&consistent(snapshot(10.005, 5, &leases)));
+    beats.take(&consistent(read(10.005, 5, &leases)));
     let renewed = [lease(7, 9)];
     for second in 13..60 {
-        beats.take(&consistent(snapshot(f64::from(second), 7, &renewed)));
+        beats.take(&consistent(read(f64::from(second), 7, &renewed)));
         let seen = (Some(at(10.005)), at(13.0));
         assert_eq!(window(&beats), seen, "at {second}");
     }
@@ -117,16 +118,16 @@ fn a_stamp_that_contradicts_what_was_seen_is_never_used() {
 #[test]
 fn a_stamp_gives_a_window_on_our_clock() {
     let mut beats = Leases::default();
-    beats.take(&snapshot(100.0, 5, &[lease(5, 90)]));
+    beats.take(&read(100.0, 5, &[lease(5, 90)]));
     let (earliest, latest) = window(&beats);
     // Stamp and Date are each rounded down to a second; drift adds 500 ppm of 10 s.
     assert!(earliest.unwrap() <= at(89.0) && earliest.unwrap() >= at(88.99));
     assert!(latest >= at(91.0) && latest <= at(91.01));
     // A second Date tells more of the server's clock, and so of the same stamp.
     let leases = [lease(5, 90)];
-    let closer = LeaseSnapshot {
+    let closer = LeaseRead {
         date: Some(EPOCH + 100),
-        ..snapshot(100.9, 5, &leases)
+        ..read(100.9, 5, &leases)
     };
     beats.take(&closer);
     let (earliest, latest) = window(&beats);
@@ -140,12 +141,12 @@ fn a_stamp_gives_a_window_on_our_clock() {
 #[case::date_strays(lease(6, 19), Some(EPOCH + 3_600))]
 fn without_the_servers_word_what_we_saw_counts(#[case] renewal: Lease, #[case] date: Option<i64>) {
     let mut beats = Leases::default();
-    beats.take(&consistent(snapshot(10.0, 5, &[lease(5, None)])));
+    beats.take(&consistent(read(10.0, 5, &[lease(5, None)])));
     let leases = [renewal];
-    beats.take(&LeaseSnapshot {
+    beats.take(&LeaseRead {
         date,
         finished: at(20.5),
-        ..snapshot(20.0, 6, &leases)
+        ..read(20.0, 6, &leases)
     });
     // Not before the last consistent read with the old value, not after the first with the new.
     assert_eq!(window(&beats), (Some(at(10.0)), at(20.5)));
@@ -154,8 +155,8 @@ fn without_the_servers_word_what_we_saw_counts(#[case] renewal: Lease, #[case] d
 #[test]
 fn a_stamp_a_second_beyond_the_date_is_used() {
     let mut beats = Leases::default();
-    beats.take(&snapshot(10.0, 5, &[lease(5, None)]));
-    beats.take(&snapshot(20.0, 6, &[lease(6, 21)]));
+    beats.take(&read(10.0, 5, &[lease(5, None)]));
+    beats.take(&read(20.0, 6, &[lease(6, 21)]));
     // Of [20, 22] what lies before the end of the read.
     let (earliest, latest) = window(&beats);
     assert!(earliest.unwrap() >= at(19.9));
@@ -165,13 +166,13 @@ fn a_stamp_a_second_beyond_the_date_is_used() {
 #[test]
 fn a_late_cache_shows_stamps_from_before_a_step() {
     let mut beats = Leases::default();
-    fn stepped(seconds: f64, revision: u64, leases: &[Lease]) -> LeaseSnapshot<'_> {
-        LeaseSnapshot {
+    fn stepped(seconds: f64, revision: u64, leases: &[Lease]) -> LeaseRead {
+        LeaseRead {
             date: Some(EPOCH + 3_600 + seconds as i64),
-            ..snapshot(seconds, revision, leases)
+            ..read(seconds, revision, leases)
         }
     }
-    beats.take(&snapshot(10.0, 5, &[lease(5, 9)]));
+    beats.take(&read(10.0, 5, &[lease(5, 9)]));
     beats.take(&stepped(20.0, 5, &[lease(5, 9)]));
     let known = window(&beats);
     // Renewed before the step, seen after: an hour old by its stamp.

@@ -4,8 +4,8 @@ use rstest::rstest;
 use super::{Leases as Beats, *};
 use crate::{
     gardener::Machine,
-    prober::{leases::LeaseSnapshot, nodes::Facts},
-    shoot::{Lease, Node, RenewTime},
+    prober::nodes::Facts,
+    shoot::{Consistency, Lease, LeaseRead, List, Node, RenewTime},
 };
 
 /// When the leases are read, and the server's clock then.
@@ -79,13 +79,16 @@ fn read(leases: impl Iterator<Item = (Option<i64>, i32)>) -> (Beats, Vec<Node>) 
         })
         .collect();
     let mut beats = Beats::default();
-    beats.take(&LeaseSnapshot {
+    beats.take(&LeaseRead {
         started: at(NOW),
         finished: at(NOW),
         date: Some(NOW),
-        consistent: true,
-        resource_version: 9,
-        leases: &leases,
+        consistency: Consistency::Consistent,
+        bytes: 0,
+        list: List {
+            resource_version: 9,
+            items: leases.clone(),
+        },
     });
     let nodes = leases.iter().map(|lease| Node {
         name: lease.name.clone(),

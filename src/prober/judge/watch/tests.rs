@@ -5,7 +5,7 @@ use rstest::rstest;
 use super::*;
 use crate::{
     prober::{nodes::Exclusion, verdict::Doubt},
-    shoot::{Lease, Node, RenewTime},
+    shoot::{Lease, List, Node, RenewTime},
 };
 
 /// A lease is renewed every 10 s and expires after 30 s; the proof takes 15 s.
@@ -37,6 +37,8 @@ struct Shoot {
     recreated: u64,
     /// Rises with every read, for somebody always writes.
     revision: u64,
+    /// Size of each list.
+    bytes: usize,
     facts_read: usize,
     nodes_gone: Vec<&'static str>,
 }
@@ -48,6 +50,7 @@ impl Shoot {
             names: vec!["a", "b", "c"],
             recreated: 0,
             revision: 10_000,
+            bytes: 0,
             facts_read: 0,
             nodes_gone: vec![],
         }
@@ -77,13 +80,16 @@ impl Shoot {
                 duration_seconds: Some(40),
             })
             .collect();
-        self.watch.observe(&LeaseSnapshot {
+        self.watch.observe(&LeaseRead {
             started: at(now),
             finished: at(now),
             date: Some(now.floor() as i64),
-            consistent: self.watch.request().consistency == Consistency::Consistent,
-            resource_version: self.revision,
-            leases: &leases,
+            consistency: self.watch.request().consistency,
+            bytes: self.bytes,
+            list: List {
+                resource_version: self.revision,
+                items: leases,
+            },
         })
     }
 
@@ -394,12 +400,13 @@ fn lists_are_read_no_sooner_than_their_work_allows() {
     shoot.probe(105.0, 100);
     let mut now = shoot.probe_until(Verdict::Outage, 120.0, 100).0;
     let usual = shoot.due(now);
-    shoot.watch.spent(MIB, at(now));
+    shoot.bytes = MIB;
+    shoot.list(now, 100);
     assert_eq!(shoot.due(now), usual, "an honest list of 1,200 leases");
+    shoot.bytes = 16 * MIB;
     let begin = now;
     for _ in 0..10 {
         shoot.list(now, 100);
-        shoot.watch.spent(16 * MIB, at(now));
         now = shoot.due(now);
     }
     assert!(now - begin >= 36.0, "{now}");
