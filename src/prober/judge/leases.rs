@@ -11,7 +11,7 @@ mod clock;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use self::clock::{NodeClock, Offset, SECOND, ServerClock, Stamp, nanos_of};
+use self::clock::{OtherClock, ServerClock, Stamp};
 use super::{
     nodes::{Facts, Place, Places},
     proof::Proof,
@@ -25,7 +25,7 @@ use crate::{
 const STAMP_AHEAD_SECONDS: i64 = 1;
 /// Judgement: the most by which two renewals differ in the time from the node's reading of its
 /// clock to the server's stamp.
-const LATENCY: i128 = SECOND / 10;
+const LATENCY: Duration = Duration::from_millis(100);
 
 /// A kubelet renews its lease at a quarter of `leaseDurationSeconds`; this is in milliseconds.
 const MILLIS_BETWEEN_RENEWALS_PER_SECOND: u64 = 1000 / 4;
@@ -56,8 +56,8 @@ pub struct Beat {
     value: Option<RenewTime>,
     stamp: Option<Stamp>,
     renewed: Window,
-    /// Our clock minus the node's, as successive renewals allow it.
-    node_clock: Option<NodeClock>,
+    /// The node's clock, as successive renewals allow it.
+    node_clock: Option<OtherClock>,
     period_millis: u32,
     /// The last list that held it, by its number.
     list: u32,
@@ -231,8 +231,8 @@ impl Leases {
         match &mut self.clock {
             Some(clock) => clock.advance(date, read),
             None => {
-                self.clock = Some(ServerClock::new(date, read));
-                true
+                self.clock = ServerClock::new(date, read);
+                self.clock.is_some()
             }
         }
     }
@@ -275,7 +275,7 @@ impl Leases {
                 self.last_consistent
                     .filter(|_| known.confirmed)
                     .max(known.renewed.earliest),
-                known.node_clock.map(NodeClock::offset),
+                known.node_clock,
                 known.renewed.latest,
             ),
             // A lease that an earlier consistent list did not hold was created after that list.
@@ -300,9 +300,12 @@ impl Leases {
         let stamp = stamp.filter(|_| stamped.is_some_and(|stamped| seen.meets(stamped)));
 
         // What we saw is too coarse to notice that a node's clock has stepped.
-        let implied = stamped
-            .and(lease.renew_time)
-            .and_then(|t| Offset::of_node(t, window));
+        let shown = lease.renew_time.map(|time| {
+            let nanos = i128::from(time.as_micros()) * 1_000;
+            (nanos, nanos)
+        });
+        let implied = stamped.and(shown);
+        let implied = implied.and_then(|shown| OtherClock::new(shown, window));
         let node_clock = implied.map(|implied| {
             node_clock
                 .map(|before| before.drifted(read.finished.since(as_of)))
@@ -310,10 +313,8 @@ impl Leases {
                 // An empty intersection is a stepped clock: start over.
                 .unwrap_or(implied)
         });
-        let by_node = lease
-            .renew_time
-            .zip(node_clock)
-            .map(|(t, offset)| offset.widened(LATENCY).window_from(nanos_of(t)));
+        let by_node = shown.zip(node_clock);
+        let by_node = by_node.map(|(shown, clock)| clock.widened(LATENCY).window_of(shown));
 
         Beat {
             uid: lease.uid,
@@ -321,7 +322,7 @@ impl Leases {
             value: lease.renew_time,
             stamp,
             renewed: window.narrowed_by(by_node),
-            node_clock: node_clock.and_then(NodeClock::new),
+            node_clock,
             period_millis: millis(DEFAULT_PERIOD),
             list: 0,
             since: read.finished,
