@@ -98,7 +98,7 @@ impl Scaler {
         &self,
         dependent: &DependentRef,
     ) -> Result<(Family, ApiResource), ScaleError> {
-        self.resources.find(&self.seed, dependent, false).await
+        self.resources.find(&self.seed, dependent).await
     }
 
     /// The same, for a dry run: what would have to be written is refused.
@@ -128,7 +128,14 @@ impl Scaler {
         &self,
         dependent: &DependentRef,
     ) -> Result<(Option<Observed>, Target), ScaleError> {
-        let target = self.target(dependent).await?;
+        let (family, resource) = self.kind(dependent).await?;
+        let path = DynamicObject::url_path(&resource, Some(&self.namespace));
+        let target = Target {
+            dependent: dependent.clone(),
+            family,
+            kind: resource.kind,
+            request: Request::new(path),
+        };
         let found = self.observe(&target).await?;
         Ok((found, target))
     }
@@ -138,18 +145,6 @@ impl Scaler {
         if let Some(writes) = &self.writes {
             writes.turn().await;
         }
-    }
-
-    /// How a dependent is reached.
-    async fn target(&self, dependent: &DependentRef) -> Result<Target, ScaleError> {
-        let (family, resource) = self.kind(dependent).await?;
-        let path = DynamicObject::url_path(&resource, Some(&self.namespace));
-        Ok(Target {
-            dependent: dependent.clone(),
-            family,
-            kind: resource.kind,
-            request: Request::new(path),
-        })
     }
 
     /// Sends one write to what was [seen](Self::see) before; it is its [turn](Self::turn_to_write).
@@ -178,17 +173,18 @@ impl Scaler {
             }
         };
         let request = request.and_then(within_limit);
-        let failure = match self.send_at_turn::<Value>(kind, request).await {
+        let error = match self.send_at_turn::<Value>(kind, request).await {
             Ok(_) => return Written::Done,
-            Err(failure) => failure,
+            Err(error) => error,
         };
-        match failure.code() {
+        match error.code() {
             // The object may be gone. If it is there all the same, it is not that.
-            Some(404) => Written::Overtaken(failure.explain(verb)),
+            Some(404) => Written::Overtaken(explain(error, verb)),
             // A precondition failed.
             Some(409) => Written::Overtaken(ScaleError::Conflicts),
-            _ if failure.is_ambiguous() => Written::Unanswered(failure.explain(verb)),
-            _ => Written::Failed(failure.explain(verb)),
+            // The request was at fault. Any other may have been served.
+            Some(400..500) => Written::Failed(explain(error, verb)),
+            _ => Written::Unanswered(explain(error, verb)),
         }
     }
 
@@ -198,7 +194,7 @@ impl Scaler {
         &self,
         kind: &str,
         request: Result<http::Request<Vec<u8>>, BuildError>,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, CallError> {
         self.seed.turn().await;
         self.send_at_turn(kind, request).await
     }
@@ -207,85 +203,37 @@ impl Scaler {
         &self,
         kind: &str,
         request: Result<http::Request<Vec<u8>>, BuildError>,
-    ) -> Result<T, Failure> {
-        let request = request.map_err(Failure::Build)?;
+    ) -> Result<T, CallError> {
+        let request = request.map_err(kube::Error::BuildRequest)?;
         let sent = self.seed.client().request(request);
-        let answer: Value = self.seed.call_at_turn(sent).await.map_err(Failure::Call)?;
-        match answer.get("kind").and_then(Value::as_str) {
-            Some(came) if came == kind => serde_json::from_value(answer)
-                .map_err(|error| Failure::Call(CallError::Failed(kube::Error::SerdeError(error)))),
-            _ => Err(Failure::OtherKind(kind.to_owned())),
+        let answer: Value = self.seed.call_at_turn(sent).await?;
+        if answer.get("kind").and_then(Value::as_str) != Some(kind) {
+            let problem =
+                format!("the seed did not answer with a {kind}; see what stands before it");
+            return Err(kube::Error::Service(problem.into()).into());
         }
+        Ok(serde_json::from_value(answer).map_err(kube::Error::SerdeError)?)
     }
 }
 
 /// The request, of which the server lets go when its answer is not waited for any more.
-fn within_limit(request: http::Request<Vec<u8>>) -> Result<http::Request<Vec<u8>>, BuildError> {
+fn within_limit(mut request: http::Request<Vec<u8>>) -> Result<http::Request<Vec<u8>>, BuildError> {
     let invalid = |error: http::uri::InvalidUri| BuildError::BuildRequest(error.into());
-    let (mut parts, body) = request.into_parts();
-    let separator = if parts.uri.query().is_some() {
-        '&'
-    } else {
-        '?'
-    };
-    let bounded = format!(
-        "{}{separator}timeout={}s",
-        parts.uri,
-        REQUEST_LIMIT.as_secs()
-    );
-    parts.uri = bounded.parse().map_err(invalid)?;
-    Ok(http::Request::from_parts(parts, body))
+    // It names the field manager before.
+    let bounded = format!("{}&timeout={}s", request.uri(), REQUEST_LIMIT.as_secs());
+    *request.uri_mut() = bounded.parse().map_err(invalid)?;
+    Ok(request)
 }
 
-/// A request that came to nothing.
-enum Failure {
-    Call(CallError),
-    /// It cannot be made.
-    Build(BuildError),
-    /// The answer is not of this kind.
-    OtherKind(String),
-}
-
-impl Failure {
-    fn code(&self) -> Option<u16> {
-        match self {
-            Self::Call(error) => error.code(),
-            Self::Build(_) | Self::OtherKind(_) => None,
-        }
-    }
-
-    /// Whether the server says this of the object with that name. A path that it does not serve has
-    /// none.
-    fn is_about(&self, name: &str) -> bool {
-        match self {
-            Self::Call(CallError::Refused(status)) => {
-                let details = status.details.as_ref();
-                details.is_some_and(|details| details.name == name)
-            }
-            _ => false,
-        }
-    }
-
-    /// Whether the server may have done what was asked. It has not if it says that the request was
-    /// at fault.
-    fn is_ambiguous(&self) -> bool {
-        !matches!(self.code(), Some(400..500)) && !matches!(self, Self::Build(_))
-    }
-
-    fn explain(self, verb: &'static str) -> ScaleError {
-        let message = match self {
-            Self::Call(CallError::Refused(status)) if is_for_lack_of_rights(&status) => {
-                return ScaleError::Forbidden {
-                    verb,
-                    message: told(&status),
-                };
-            }
-            Self::Call(error) => error.to_string(),
-            Self::Build(error) => error.to_string(),
-            Self::OtherKind(kind) => {
-                format!("the seed did not answer with a {kind}; see what stands before it")
-            }
-        };
-        ScaleError::Request { verb, message }
+fn explain(error: CallError, verb: &'static str) -> ScaleError {
+    match error {
+        CallError::Refused(status) if is_for_lack_of_rights(&status) => ScaleError::Forbidden {
+            verb,
+            message: told(&status),
+        },
+        error => ScaleError::Request {
+            verb,
+            message: error.to_string(),
+        },
     }
 }

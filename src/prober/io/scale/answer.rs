@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kube::core::PartialObjectMeta;
 use serde::Deserialize;
 
 use crate::{
@@ -10,9 +9,9 @@ use crate::{
     util::text::parse_bool,
 };
 
-/// A workload of apps/v1.
+/// A workload of apps/v1, or the metadata of an object of another kind.
 #[derive(Deserialize)]
-pub(super) struct Workload {
+pub(super) struct Object {
     metadata: Metadata,
     #[serde(default)]
     spec: Replicas,
@@ -64,52 +63,44 @@ struct ScaleMetadata {
 
 impl Scale {
     /// Whether it is known to be of another version of the object.
-    pub(super) fn is_of_another_version(&self, object: &PartialObjectMeta) -> bool {
-        let versions = self.metadata.resource_version.as_ref();
-        let versions = versions.zip(object.metadata.resource_version.as_ref());
-        versions.is_some_and(|(scale, object)| scale != object)
+    pub(super) fn is_of_another_version(&self, object: &Object) -> bool {
+        let version = self.metadata.resource_version.as_ref();
+        version.is_some_and(|version| *version != object.metadata.resource_version)
     }
 }
 
-/// What a workload says of itself.
-pub(super) fn observed_workload(object: Workload) -> Observed {
-    let current = object.status.observed_generation >= object.metadata.generation;
-    let annotations = &object.metadata.annotations;
-    Observed {
-        family: Family::Apps,
-        uid: object.metadata.uid.as_deref().map(Arc::from),
+impl Object {
+    /// What a workload says of itself.
+    pub(super) fn workload(self) -> Observed {
+        let status = &self.status;
+        let current = status.observed_generation >= self.metadata.generation;
+        let any_left = !current || status.replicas > 0;
+        let running = current && status.ready_replicas > 0;
         // The API server's default.
-        replicas: object.spec.replicas.unwrap_or(1),
-        marked: annotations.contains_key(MARK),
-        record: Record::parse(annotations.get(RECORD).map(String::as_str)),
-        ignored: ignored(annotations),
-        any_left: !current || object.status.replicas > 0,
-        running: current && object.status.ready_replicas > 0,
-        resource_version: object.metadata.resource_version,
+        let replicas = self.spec.replicas.unwrap_or(1);
+        self.observed(Family::Apps, replicas, any_left, running)
     }
-}
 
-/// What an object of any other kind, and its Scale, say.
-pub(super) fn observed_scalable(object: PartialObjectMeta, scale: &Scale) -> Observed {
-    let annotations = object.metadata.annotations.unwrap_or_default();
-    let present = scale.status.replicas.unwrap_or(0) > 0;
-    Observed {
-        family: Family::Scalable,
-        uid: object.metadata.uid.as_deref().map(Arc::from),
+    /// What an object of any other kind, and its Scale, say.
+    pub(super) fn scalable(self, scale: &Scale) -> Observed {
+        let present = scale.status.replicas.unwrap_or(0) > 0;
         // A Scale of zero replicas lacks the field.
-        replicas: scale.spec.replicas.unwrap_or(0),
-        marked: annotations.contains_key(MARK),
-        record: Record::parse(annotations.get(RECORD).map(String::as_str)),
-        ignored: ignored(&annotations),
-        any_left: present,
-        running: present,
-        resource_version: object.metadata.resource_version.unwrap_or_default(),
+        let replicas = scale.spec.replicas.unwrap_or(0);
+        self.observed(Family::Scalable, replicas, present, present)
     }
-}
 
-fn ignored(annotations: &BTreeMap<String, String>) -> bool {
-    annotations
-        .get(IGNORE)
-        .and_then(|text| parse_bool(text))
-        .unwrap_or(false)
+    fn observed(self, family: Family, replicas: i32, any_left: bool, running: bool) -> Observed {
+        let annotation = |name| self.metadata.annotations.get(name).map(String::as_str);
+        Observed {
+            family,
+            uid: self.metadata.uid.as_deref().map(Arc::from),
+            replicas,
+            marked: annotation(MARK).is_some(),
+            record: Record::parse(annotation(RECORD)),
+            ignored: annotation(IGNORE).and_then(parse_bool) == Some(true),
+            any_left,
+            running,
+            resource_version: self.metadata.resource_version.clone(),
+        }
+    }
 }

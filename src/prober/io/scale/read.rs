@@ -1,100 +1,89 @@
 //! Reads dependents, and distinguishes absent ones from those that the seed does not answer for.
 
-use kube::{api::GetParams, core::PartialObjectMeta};
+use kube::{api::GetParams, core::request::Error as BuildError};
 use serde::de::DeserializeOwned;
 
 use super::{
     SCALE, ScaleError, Scaler, Target,
-    answer::{Scale, Workload, observed_scalable, observed_workload},
+    answer::{Object, Scale},
+    explain,
 };
-use crate::prober::{
-    scale_error::CONFLICTS,
-    step::{Family, Observed},
+use crate::{
+    prober::{
+        scale_error::CONFLICTS,
+        step::{Family, Observed},
+    },
+    runtime::seed::CallError,
 };
 
 /// The kind that answers a request for metadata alone.
 const METADATA: &str = "PartialObjectMetadata";
 
-/// Why a read found nothing.
-enum Miss {
-    /// The server says that there is no object of this name.
-    Absent,
-    /// 404 for the path: it may not be served any more, which says nothing about the object.
-    Nowhere(ScaleError),
-    Failed(ScaleError),
-}
-
 impl Scaler {
     /// The dependent as it is; `None` if the seed says by its name that it does not exist.
     pub(super) async fn observe(&self, target: &Target) -> Result<Option<Observed>, ScaleError> {
-        match self.get_dependent(target).await {
-            Ok(found) => Ok(Some(found)),
-            Err(Miss::Absent) => Ok(None),
-            // The seed may not serve the kind so any more. A dependent that was scaled down still exists, and must
-            // not count as gone.
-            Err(Miss::Nowhere(error)) => {
-                let again = self.resources.find(&self.seed, &target.dependent, true);
-                again.await?;
-                Err(error)
-            }
-            Err(Miss::Failed(error)) => Err(error),
-        }
-    }
-
-    async fn get_dependent(&self, target: &Target) -> Result<Observed, Miss> {
         let name = &target.dependent.name;
         match target.family {
             Family::Apps => {
                 let object = target.request.get(name, &GetParams::default());
-                let object = self.get::<Workload>(&target.kind, name, object);
-                Ok(observed_workload(object.await?))
+                let object = self.get::<Object>(&target.kind, target, ("get", object));
+                Ok(object.await?.map(Object::workload))
             }
-            Family::Scalable => self.get_scalable(target).await,
+            Family::Scalable => self.observe_scalable(target).await,
         }
     }
 
     /// Both requests must show one version: metadata from before a mark, with replicas from after it, would
     /// look like another client's zero.
-    async fn get_scalable(&self, target: &Target) -> Result<Observed, Miss> {
+    async fn observe_scalable(&self, target: &Target) -> Result<Option<Observed>, ScaleError> {
+        let name = &target.dependent.name;
         for _ in 0..=CONFLICTS {
-            let object = self.get_metadata(target).await?;
-            let scale = self.get_scale(target).await?;
+            let object = target.request.get_metadata(name, &GetParams::default());
+            let object = self.get::<Object>(METADATA, target, ("get", object));
+            let Some(object) = object.await? else {
+                return Ok(None);
+            };
+            let scale = target.request.get_subresource("scale", name);
+            let scale = self.get::<Scale>(SCALE, target, ("get scale", scale));
+            // The object was there a moment ago.
+            let Some(scale) = scale.await? else { continue };
             if !scale.is_of_another_version(&object) {
-                return Ok(observed_scalable(object, &scale));
+                return Ok(Some(object.scalable(&scale)));
             }
         }
-        Err(Miss::Failed(ScaleError::Conflicts))
+        Err(ScaleError::Conflicts)
     }
 
-    async fn get_metadata(&self, target: &Target) -> Result<PartialObjectMeta, Miss> {
-        let name = &target.dependent.name;
-        let object = target.request.get_metadata(name, &GetParams::default());
-        self.get(METADATA, name, object).await
-    }
-
-    async fn get_scale(&self, target: &Target) -> Result<Scale, Miss> {
-        let scale = target
-            .request
-            .get_subresource("scale", &target.dependent.name);
-        let scale = self.send::<Scale>(SCALE, scale).await;
-        scale.map_err(|failure| match failure.code() {
-            // The object was there a moment ago: it is gone, or cannot be scaled any more.
-            Some(404) => Miss::Nowhere(failure.explain("get scale")),
-            _ => Miss::Failed(failure.explain("get scale")),
-        })
-    }
-
+    /// Gets what is answered by this kind; `None` only if the seed says so of the object by its name. It may not serve a
+    /// path any more, which says nothing: what was scaled down before still exists, and must not count as gone.
     async fn get<T: DeserializeOwned>(
         &self,
         kind: &str,
-        name: &str,
-        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-    ) -> Result<T, Miss> {
-        let found = self.send(kind, request).await;
-        found.map_err(|failure| match failure.code() {
-            Some(404) if failure.is_about(name) => Miss::Absent,
-            Some(404) => Miss::Nowhere(failure.explain("get")),
-            _ => Miss::Failed(failure.explain("get")),
-        })
+        target: &Target,
+        (verb, request): (&'static str, Result<http::Request<Vec<u8>>, BuildError>),
+    ) -> Result<Option<T>, ScaleError> {
+        let error = match self.send(kind, request).await {
+            Ok(found) => return Ok(Some(found)),
+            Err(error) => error,
+        };
+        if error.code() == Some(404) {
+            if is_about(&error, &target.dependent.name) {
+                return Ok(None);
+            }
+            self.resources.forget(&target.dependent);
+            self.kind(&target.dependent).await?;
+        }
+        Err(explain(error, verb))
+    }
+}
+
+/// Whether the server says this of the object with that name. A path that it does not serve has none.
+fn is_about(error: &CallError, name: &str) -> bool {
+    match error {
+        CallError::Refused(status) => {
+            let details = status.details.as_ref();
+            details.is_some_and(|details| details.name == name)
+        }
+        _ => false,
     }
 }

@@ -5,13 +5,17 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use futures::{
+    FutureExt as _,
+    future::{BoxFuture, Shared},
+};
 use kube::{
     core::{ApiResource, GroupVersion, GroupVersionKind},
     discovery::{Scope, pinned_kind},
 };
 use tokio::time::Instant;
 
-use super::{Failure, ScaleError};
+use super::{ScaleError, explain};
 use crate::{
     api::DependentRef,
     prober::{scale_error::REFUSED, step::Family},
@@ -28,16 +32,16 @@ pub(crate) fn workload(dependent: &DependentRef) -> Option<ApiResource> {
     is_one.then(|| ApiResource::from_gvk(&kind))
 }
 
-/// The resources behind kinds other than those of apps/v1, looked up once for all clusters.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Resources(Arc<Mutex<HashMap<GroupVersionKind, Cell>>>);
+/// The resources behind kinds other than those of apps/v1, each looked up once for all clusters.
+#[derive(Clone, Default)]
+pub(super) struct Resources(Arc<Mutex<HashMap<GroupVersionKind, (Instant, Lookup)>>>);
 
-/// Locked during a lookup, so that other callers wait for the same answer, which came then.
-type Cell = Arc<tokio::sync::Mutex<Option<(Result<ApiResource, ScaleError>, Instant)>>>;
+/// A lookup, and when it began. All that ask meanwhile share its answer: one after the other, each would fail too
+/// late.
+type Lookup = Shared<BoxFuture<'static, Result<ApiResource, ScaleError>>>;
 
 impl Resources {
-    /// The resource behind a dependent's kind, looked up on this seed unless it is known; `again` if the seed did not
-    /// serve it where it was found, unless that was just before.
+    /// The resource behind a dependent's kind, looked up on this seed unless it is known.
     ///
     /// # Errors
     ///
@@ -46,36 +50,34 @@ impl Resources {
         &self,
         seed: &Seed,
         dependent: &DependentRef,
-        again: bool,
     ) -> Result<(Family, ApiResource), ScaleError> {
         let kind = kind(dependent).ok_or_else(|| ScaleError::UnknownKind(dependent.to_string()))?;
-        if let Some(resource) = workload(dependent) {
-            return Ok((Family::Apps, resource));
+        match workload(dependent) {
+            Some(resource) => Ok((Family::Apps, resource)),
+            None => Ok((Family::Scalable, self.lookup(seed, kind).await?)),
         }
-        let asked = Instant::now();
-        let cell = self.cell(&kind);
-        let mut known = cell.lock().await;
-        // Whoever waited for a lookup that failed shares its failure: one after the other, each would fail too late.
-        let stands = |(answer, at): &&(Result<_, ScaleError>, Instant)| match answer {
-            Ok(_) => !again || at.elapsed() < REFUSED,
-            Err(error) if error.is_about_the_kind() => at.elapsed() < REFUSED,
-            Err(_) => asked <= *at,
-        };
-        let answer = match known.as_ref().filter(stands) {
-            Some((answer, _)) => answer.clone(),
-            None => {
-                // Callers that act may wait for it.
-                let answer = look_up(&seed.acting(), &kind).await;
-                *known = Some((answer.clone(), Instant::now()));
-                answer
-            }
-        };
-        Ok((Family::Scalable, answer?))
     }
 
-    fn cell(&self, kind: &GroupVersionKind) -> Cell {
+    /// Has this kind looked up anew, unless that was done just before.
+    pub(super) fn forget(&self, dependent: &DependentRef) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.entry(kind.clone()).or_default().clone()
+        let kind = kind(dependent);
+        known.retain(|it, (began, _)| kind.as_ref() != Some(it) || began.elapsed() < REFUSED);
+    }
+
+    fn lookup(&self, seed: &Seed, kind: GroupVersionKind) -> Lookup {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let stands = |(began, lookup): &&(Instant, Lookup)| match lookup.peek() {
+            Some(Err(error)) => error.is_about_the_kind() && began.elapsed() < REFUSED,
+            _ => true,
+        };
+        if let Some((_, lookup)) = known.get(&kind).filter(stands) {
+            return lookup.clone();
+        }
+        // Callers that act may wait for it.
+        let lookup = look_up(seed.acting(), kind.clone()).boxed().shared();
+        known.insert(kind, (Instant::now(), lookup.clone()));
+        lookup
     }
 }
 
@@ -86,17 +88,17 @@ fn kind(dependent: &DependentRef) -> Option<GroupVersionKind> {
     Some(version.with_kind(&dependent.kind))
 }
 
-async fn look_up(seed: &Seed, kind: &GroupVersionKind) -> Result<ApiResource, ScaleError> {
+async fn look_up(seed: Seed, kind: GroupVersionKind) -> Result<ApiResource, ScaleError> {
     seed.turn().await;
     let found = seed.call_at_turn(async {
-        match pinned_kind(seed.client(), kind).await {
+        match pinned_kind(seed.client(), &kind).await {
             Err(kube::Error::Discovery(_)) => Ok(None),
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
             found => found.map(Some),
         }
     });
     let found = found.await;
-    let found = found.map_err(|error| Failure::Call(error).explain("discovery"))?;
+    let found = found.map_err(|error| explain(error, "discovery"))?;
     let Some((resource, capabilities)) = found else {
         let (version, kind) = (kind.api_version(), &kind.kind);
         return Err(ScaleError::UnknownKind(format!("{version} {kind}")));
