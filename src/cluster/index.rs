@@ -23,10 +23,7 @@ use super::{
     selection::{Policy, name, ranked},
     settings::SettingsError,
 };
-use crate::{
-    api::ProbePolicy,
-    gardener::{Cluster, ClusterLabels},
-};
+use crate::{api::ProbePolicy, gardener::Cluster};
 
 /// The names of the clusters whose assignment is another than before, those that came or went
 /// included.
@@ -66,8 +63,6 @@ pub struct PolicyView<'a> {
 #[derive(Debug)]
 struct Entry {
     cluster: Cluster,
-    /// What policies select by, merged once.
-    labels: ClusterLabels,
     /// The policy that applied last.
     last: Option<Arc<str>>,
     /// It was let go, so that nobody is responsible any more.
@@ -231,7 +226,6 @@ impl Index {
         let known = self.clusters.get(&name(&cluster.metadata));
         known.is_some_and(|known| {
             let read = Entry {
-                labels: cluster.labels(),
                 cluster,
                 last: known.last.clone(),
                 let_go: known.let_go,
@@ -263,7 +257,6 @@ impl Index {
             None => (self.recalled.remove(&name), false, None),
         };
         let entry = Entry {
-            labels: cluster.labels(),
             cluster,
             last,
             let_go,
@@ -310,7 +303,7 @@ impl Entry {
         // It may still select the cluster, and may be suspended: no other acts in its place meanwhile.
         let unreadable = last.filter(|last| last.hold.undecodable && !last.deleting);
         let selecting = policies.values().filter(|policy| !policy.deleting);
-        let selecting = ranked(selecting, &self.labels);
+        let selecting = ranked(selecting, &self.cluster);
         let first = unreadable.filter(|_| !selecting.is_empty());
         let mut selecting = first.into_iter().chain(selecting);
         let selected = selecting.next().map(|policy| Selected {
@@ -323,7 +316,7 @@ impl Entry {
             // It may be held by this cluster, although no record tells.
             None => {
                 let held = policies.values().filter(|it| it.deleting && it.held);
-                ranked(held, &self.labels).first().copied()
+                ranked(held, &self.cluster).first().copied()
             }
         };
         let uid = self.cluster.metadata.uid.as_deref();
@@ -340,7 +333,7 @@ impl Entry {
     /// The cluster by this policy, whether or not that selects it.
     fn by(&self, policy: &Policy) -> Selected {
         let settings = match &policy.rules {
-            Some(rules) => rules.template.settings(&self.cluster).map(Arc::new),
+            Some(rules) => rules.settings.for_cluster(&self.cluster).map(Arc::new),
             None => Err(SettingsError::Policy {
                 policy: policy.name.clone(),
                 problems: policy.problems().join("; "),

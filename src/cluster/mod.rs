@@ -14,5 +14,5 @@ pub use eligibility::{Skip, Then, skip};
 pub use index::{Changed, Index, PolicyView};
 pub use selection::{Policy, PolicyHold, Rules};
 pub use settings::{
-    DEFAULT_NODE_CONDITIONS, Dependent, LeaseRules, Scale, Settings, SettingsError, Template,
+    DEFAULT_NODE_CONDITIONS, Dependent, LeaseRules, Scale, Settings, SettingsError,
 };

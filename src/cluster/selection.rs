@@ -9,10 +9,10 @@ use std::{cmp::Reverse, sync::Arc};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::core::error_boundary::InvalidObject;
 
-use super::settings::Template;
+use super::settings::Settings;
 use crate::{
     api::{FINALIZER, LabelSelector, LabelSource, Mode, ProbePolicy, needed_by_probe, problems},
-    gardener::ClusterLabels,
+    gardener::Cluster,
 };
 
 /// The longest decoding error that is kept, in characters: it may quote a value of any size, and
@@ -64,7 +64,7 @@ pub struct Rules {
     /// `spec.priority`.
     pub priority: i32,
     /// The settings of every cluster that it applies to, before the cluster's own overrides.
-    pub template: Template,
+    pub settings: Settings,
 }
 
 impl Policy {
@@ -125,7 +125,7 @@ impl Policy {
     /// What may be a mistake in a valid policy.
     pub fn warnings(&self) -> Vec<String> {
         let rules = self.rules.iter();
-        let dependents = rules.flat_map(|rules| rules.template.dependents().iter());
+        let dependents = rules.flat_map(|rules| rules.settings.dependents.iter());
         dependents
             .filter_map(|dependent| needed_by_probe(&dependent.reference.name))
             .collect()
@@ -146,13 +146,13 @@ impl Rules {
             selector: spec.cluster_selector.clone(),
             labels: spec.cluster_labels,
             priority: spec.priority,
-            template: Template::new(name(metadata), spec),
+            settings: Settings::of_policy(name(metadata), spec),
         }
     }
 
-    /// Whether they select a cluster with these labels.
-    pub fn selects(&self, labels: &ClusterLabels) -> bool {
-        self.selector.matches(labels.of(self.labels))
+    /// Whether they select this cluster.
+    pub fn selects(&self, cluster: &Cluster) -> bool {
+        self.selector.matches(&cluster.labels(self.labels))
     }
 }
 
@@ -161,12 +161,12 @@ pub(super) fn name(metadata: &ObjectMeta) -> Arc<str> {
     metadata.name.as_deref().unwrap_or_default().into()
 }
 
-/// The valid ones of `policies` that select a cluster with `labels`, by falling precedence.
+/// The valid ones of `policies` that select this cluster, by falling precedence.
 pub(super) fn ranked<'a>(
     policies: impl Iterator<Item = &'a Policy>,
-    labels: &ClusterLabels,
+    cluster: &Cluster,
 ) -> Vec<&'a Policy> {
-    let selects = |policy: &&Policy| policy.rules.as_ref().is_some_and(|it| it.selects(labels));
+    let selects = |policy: &&Policy| policy.rules.as_ref().is_some_and(|it| it.selects(cluster));
     let mut selecting: Vec<_> = policies.filter(selects).collect();
     selecting.sort_by_key(|policy| policy.rank());
     selecting
@@ -179,7 +179,6 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::gardener::Cluster;
 
     fn policy(name: &str, priority: i32, created: &str, change: impl FnOnce(&mut Value)) -> Policy {
         let mut object = json!({
@@ -211,7 +210,7 @@ mod tests {
         });
         let cluster: Cluster = serde_json::from_value(cluster).unwrap();
         let policies = policies.iter().filter(|policy| !policy.deleting);
-        let ranked = ranked(policies, &cluster.labels());
+        let ranked = ranked(policies, &cluster);
         ranked.into_iter().map(|policy| &*policy.name).collect()
     }
 

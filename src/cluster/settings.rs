@@ -96,10 +96,6 @@ pub struct Scale {
     pub await_nodes: Duration,
 }
 
-/// The part of the settings that is the same for all clusters of a policy.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Template(Settings);
-
 /// Why a cluster has no settings although a policy applies. It is not probed; others are.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
@@ -123,13 +119,14 @@ pub enum SettingsError {
     Unreadable(#[from] Unreadable),
 }
 
-impl Template {
-    /// Converts the spec of the policy of this name, in which [`api::problems`](crate::api::problems) has found none.
-    pub fn new(policy: Arc<str>, spec: &ProbePolicySpec) -> Self {
+impl Settings {
+    /// The settings for any cluster by the policy of this name, in whose spec [`api::problems`](crate::api::problems)
+    /// has found none.
+    pub fn of_policy(policy: Arc<str>, spec: &ProbePolicySpec) -> Self {
         let infos = spec.dependent_resource_infos.iter();
         let mut dependents: Vec<_> = infos.map(dependent).collect();
         dependents.sort_by(|a, b| a.reference.cmp(&b.reference));
-        Self(Settings {
+        Self {
             policy,
             mode: spec.mode,
             secret_name: spec.kube_config_secret_name.as_str().into(),
@@ -152,29 +149,19 @@ impl Template {
             pools: BTreeMap::new(),
             observer: Arc::new(spec.observer.clone()),
             checks: spec.checks.as_slice().into(),
-        })
+        }
     }
 
-    /// What is scaled, whichever the cluster.
-    pub fn dependents(&self) -> &Arc<[Dependent]> {
-        &self.0.dependents
-    }
-
-    /// What else is looked at, whichever the cluster.
-    pub fn checks(&self) -> &Arc<[HealthCheck]> {
-        &self.0.checks
-    }
-
-    /// The settings for `cluster`: its own grace period wins over the policy's, and its worker
+    /// The same for `cluster`: its own grace period wins over the policy's, and its worker
     /// pools bring their node conditions.
     ///
     /// # Errors
     ///
     /// What the Cluster would override cannot be understood. There is no fallback to the policy's
     /// value: a grace period that is too short would take a healthy cluster for a silent one.
-    pub fn settings(&self, cluster: &Cluster) -> Result<Settings, SettingsError> {
+    pub fn for_cluster(&self, cluster: &Cluster) -> Result<Self, SettingsError> {
         let shoot = cluster.shoot.as_ref().map_err(Clone::clone)?;
-        let mut settings = self.0.clone();
+        let mut settings = self.clone();
         if let Some(written) = &shoot.node_monitor_grace_period {
             settings.rules.grace = grace(written)?;
         }
@@ -267,12 +254,12 @@ mod tests {
             .unwrap()
     }
 
-    fn template(spec: &ProbePolicySpec) -> Template {
-        Template::new("p".into(), spec)
+    fn template(spec: &ProbePolicySpec) -> Settings {
+        Settings::of_policy("p".into(), spec)
     }
 
     fn settings(shoot: Value) -> Result<Settings, SettingsError> {
-        template(&spec(|_| ())).settings(&cluster(shoot))
+        template(&spec(|_| ())).for_cluster(&cluster(shoot))
     }
 
     fn with_grace(value: Value) -> Value {
@@ -302,7 +289,7 @@ mod tests {
         });
         let seconds = Duration::from_secs;
         assert_eq!(
-            template(&spec).settings(&cluster(json!({}))),
+            template(&spec).for_cluster(&cluster(json!({}))),
             Ok(Settings {
                 policy: "p".into(),
                 mode: Mode::DryRun,

@@ -12,7 +12,7 @@ pub(super) fn lines(answers: &Answers) -> Vec<String> {
     let Some((cluster, assignment)) = answers.object.as_ref().zip(assignment) else {
         return Vec::new();
     };
-    let (selected, labels) = (assignment.selected.as_ref(), cluster.labels());
+    let selected = assignment.selected.as_ref();
     let describe = |policy: &Policy| {
         let (name, problems) = (&policy.name, policy.problems().join("; "));
         let applies = selected.is_some_and(|it| it.policy == *name);
@@ -33,7 +33,7 @@ pub(super) fn lines(answers: &Answers) -> Vec<String> {
             }
             _ if policy.deleting => "is being deleted, and selects nothing".to_owned(),
             Some(rules) => {
-                let labels = labels.of(rules.labels).iter();
+                let labels = cluster.labels(rules.labels).into_iter();
                 let labels: Vec<_> = labels.map(|(key, it)| format!("{key}={it}")).collect();
                 let labels = clean(&labels.join(","), MAX_LABELS);
                 let asked = Selector::new(&rules.selector).brief();

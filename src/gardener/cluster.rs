@@ -98,31 +98,16 @@ impl Unreadable {
     }
 }
 
-/// The labels that policies select a cluster by.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClusterLabels {
-    cluster: BTreeMap<String, String>,
-    /// The Shoot's, overridden by the Cluster's own.
-    both: BTreeMap<String, String>,
-}
-
-impl ClusterLabels {
-    /// Labels of these objects.
-    pub fn of(&self, source: LabelSource) -> &BTreeMap<String, String> {
-        match source {
-            LabelSource::Cluster => &self.cluster,
-            LabelSource::ClusterAndShoot => &self.both,
-        }
-    }
-}
-
 impl Cluster {
-    /// The labels that policies select by.
-    pub fn labels(&self) -> ClusterLabels {
-        let cluster = self.metadata.labels.clone().unwrap_or_default();
-        let mut both = self.shoot_labels.clone();
-        both.extend(cluster.clone());
-        ClusterLabels { cluster, both }
+    /// The labels that policies select by: those of these objects.
+    pub fn labels(&self, source: LabelSource) -> BTreeMap<String, String> {
+        let mut labels = match source {
+            LabelSource::Cluster => BTreeMap::new(),
+            // Overridden by the Cluster's own.
+            LabelSource::ClusterAndShoot => self.shoot_labels.clone(),
+        };
+        labels.extend(self.metadata.labels.clone().unwrap_or_default());
+        labels
     }
 }
 

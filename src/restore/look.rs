@@ -36,7 +36,7 @@ impl Restorer {
     pub async fn look(&self, cluster: Option<&str>) -> Result<Vec<Part>, String> {
         let policies = self.policies().await?.into_iter();
         let rules = policies.filter_map(|policy| Policy::new(&policy.0.ok()?).rules);
-        let dependents = rules.flat_map(|rules| rules.template.dependents().to_vec());
+        let dependents = rules.flat_map(|rules| rules.settings.dependents.to_vec());
         let dependents: Vec<Dependent> = dependents.collect();
         let healths = self.seed.objects::<ClusterHealth>();
         let which = cluster.map(named).unwrap_or_default();

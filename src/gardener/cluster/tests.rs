@@ -146,7 +146,7 @@ fn labels_survive_an_unreadable_shoot_and_the_cluster_overrides_them() {
     assert!(cluster.shoot.is_err());
     let expected = [("both", "cluster"), ("inner", "2"), ("own", "1")];
     assert_eq!(
-        *cluster.labels().of(LabelSource::ClusterAndShoot),
+        cluster.labels(LabelSource::ClusterAndShoot),
         expected
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .into()

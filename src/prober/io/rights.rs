@@ -48,15 +48,15 @@ impl Needs {
     /// The needs of this policy. One that selects no cluster, or is not valid, scales nothing.
     pub(crate) fn new(view: &PolicyView<'_>) -> Self {
         let policy = view.policy;
-        let template = match &policy.rules {
-            Some(rules) if !view.selected.is_empty() => Some(&rules.template),
+        let settings = match &policy.rules {
+            Some(rules) if !view.selected.is_empty() => Some(&rules.settings),
             _ => None,
         };
-        let mut checks = template.into_iter().flat_map(|it| it.checks().iter());
+        let mut checks = settings.into_iter().flat_map(|it| it.checks.iter());
         Self {
             uid: policy.uid.clone(),
             generation: policy.generation,
-            dependents: template.map_or_else(Arc::default, |it| it.dependents().clone()),
+            dependents: settings.map_or_else(Arc::default, |it| it.dependents.clone()),
             execs: checks.any(|check| check.exec.is_some()),
             namespace: view.selected.first().cloned(),
         }
