@@ -128,12 +128,11 @@ pub fn parse(bytes: &[u8]) -> Result<Access, KubeconfigError> {
 /// Parses the one document that has content. The parser's own message may quote it, secrets included: only the
 /// place is kept.
 fn document(bytes: &[u8]) -> Result<Value, KubeconfigError> {
-    let invalid = |problem: String| Err(KubeconfigError::Invalid(problem));
     if bytes.len() > MAX_KUBECONFIG_BYTES {
-        return invalid(format!(
+        return Err(KubeconfigError::Invalid(format!(
             "the kubeconfig has more than {MAX_KUBECONFIG_BYTES} bytes: leave only the one cluster, user and context that \
              are needed in it"
-        ));
+        )));
     }
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -144,35 +143,19 @@ fn document(bytes: &[u8]) -> Result<Value, KubeconfigError> {
         },
         with_snippet: false,
     };
-    let documents = serde_saphyr::from_slice_multiple_with_options::<Value>(bytes, options);
-    let mut documents = match documents {
-        Ok(documents) => documents,
-        Err(error) => {
-            let place = error.location().map_or_else(String::new, |at| {
-                format!(" at line {}, column {}", at.line(), at.column())
-            });
-            return invalid(match error {
-                // Readers differ in which value they take.
-                serde_saphyr::Error::DuplicateMappingKey { .. } => {
-                    format!("the kubeconfig gives a key twice{place}: keep one of them")
-                }
-                _ => format!(
-                    "the kubeconfig cannot be read{place}: it must be UTF-8 YAML or JSON of kind Config (v1)"
-                ),
-            });
+    let place = match serde_saphyr::from_slice_multiple_with_options(bytes, options) {
+        Ok(mut documents) if documents.len() <= 1 => {
+            return Ok(documents.pop().unwrap_or_default());
         }
+        Ok(_) => String::new(),
+        Err(error) => error.location().map_or_else(String::new, |at| {
+            format!(" at line {}, column {}", at.line(), at.column())
+        }),
     };
-    // Documents that hold nothing are passed over, such as the one after a final `---`.
-    match (documents.pop().unwrap_or_default(), &*documents) {
-        (config @ (Value::Object(_) | Value::Null), []) => Ok(config),
-        (_, []) => {
-            invalid("the kubeconfig is no mapping: it must be of kind Config (v1)".to_owned())
-        }
-        _ => invalid(
-            "the kubeconfig has several YAML documents: keep only the first, which kubectl reads"
-                .to_owned(),
-        ),
-    }
+    Err(KubeconfigError::Invalid(format!(
+        "the kubeconfig cannot be read{place}: it must be one document of UTF-8 YAML or JSON, of kind Config (v1), in \
+         which no key is given twice"
+    )))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::list::{self, DecodeError, Item};
 use super::read::MAX_LEASES_BYTES;
 use super::uid::Uid;
 use super::unread::Target;
-use super::wire::{Fields, Malformed, meta};
+use super::wire::{self, Fields, Malformed, meta};
 
 /// `coordination/v1.Lease`.
 mod field {
@@ -143,11 +143,8 @@ impl Stamp {
             match field {
                 manager::TIME => since = timestamp(value.bytes()?)?,
                 manager::FIELDS_V1 => {
-                    let mut fields = Fields::of(value.bytes()?);
-                    while let Some((field, value)) = fields.next()? {
-                        if field == RAW {
-                            owns = owns_renew_time(value.bytes()?);
-                        }
+                    if let Some(fields) = wire::field(value.bytes()?, RAW)? {
+                        owns = owns_renew_time(fields.bytes()?);
                     }
                 }
                 _ => {}

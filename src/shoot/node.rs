@@ -6,7 +6,7 @@
 use super::list::{self, DecodeError, Item};
 use super::read::MAX_NODES_BYTES;
 use super::unread::Target;
-use super::wire::{Fields, Malformed, entry, meta};
+use super::wire::{self, Fields, Malformed, Value, entry, meta};
 
 /// `core/v1.Node`.
 mod field {
@@ -142,11 +142,8 @@ impl Node {
     }
 
     fn take_taint(&mut self, message: &[u8]) -> Result<(), Malformed> {
-        let mut fields = Fields::of(message);
-        while let Some((field, value)) = fields.next()? {
-            self.out_of_service |=
-                field == TAINT_KEY && value.bytes()? == OUT_OF_SERVICE.as_bytes();
-        }
+        let key = wire::field(message, TAINT_KEY)?.map_or(Ok(&[][..]), Value::bytes)?;
+        self.out_of_service |= key == OUT_OF_SERVICE.as_bytes();
         Ok(())
     }
 

@@ -74,14 +74,14 @@ impl Shoot {
         limit: Duration,
     ) -> Result<LeaseRead, Unread> {
         let started = MonoTime::now();
-        let listed = self.list(consistency, limit).await?;
+        let (headers, bytes, list) = self.list(consistency, limit).await?;
         Ok(LeaseRead {
             started,
             finished: MonoTime::now(),
-            date: date(&listed.headers),
+            date: date(&headers),
             consistency,
-            bytes: listed.bytes,
-            list: listed.list,
+            bytes,
+            list,
         })
     }
 
@@ -91,15 +91,16 @@ impl Shoot {
         consistency: Consistency,
         limit: Duration,
     ) -> Result<(Vec<Node>, usize), Unread> {
-        let listed = self.list(consistency, limit).await?;
-        Ok((listed.list.items, listed.bytes))
+        let (_, bytes, list) = self.list(consistency, limit).await?;
+        Ok((list.items, bytes))
     }
 
+    /// Lists all objects of a kind, and returns the headers and the size of the answer as well.
     async fn list<T: Item>(
         &self,
         consistency: Consistency,
         limit: Duration,
-    ) -> Result<Listed<T>, Unread> {
+    ) -> Result<(HeaderMap, usize, List<T>), Unread> {
         let (tried, path) = (T::TARGET, T::PATH);
         let path = match consistency {
             Consistency::Cached => format!("{path}?resourceVersion=0"),
@@ -135,11 +136,7 @@ impl Shoot {
             }
             let list = coming.end().map_err(|it| refused(it, &start))?;
             body.keep().await;
-            Ok(Listed {
-                headers: head.headers,
-                bytes,
-                list,
-            })
+            Ok((head.headers, bytes, list))
         };
         within(tried, limit, exchange).await
     }
@@ -164,13 +161,6 @@ pub(super) async fn within<T>(
 ) -> Result<T, Unread> {
     let read = tokio::time::timeout(limit, read).await;
     read.unwrap_or_else(|_| Err(tried.late(limit)))
-}
-
-/// A list that has come.
-struct Listed<T> {
-    headers: HeaderMap,
-    bytes: usize,
-    list: List<T>,
 }
 
 #[derive(Deserialize)]

@@ -176,35 +176,27 @@ pub(super) fn entry(message: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     Ok((key, value))
 }
 
-/// The kind that a `TypeMeta` names.
-pub(super) fn kind_of<'a>(type_meta: Value<'a>) -> Result<&'a str, Malformed> {
-    let mut kind = "";
-    let mut fields = Fields::of(type_meta.bytes()?);
+/// The field with this number; of several the last, which counts.
+pub(super) fn field(message: &[u8], number: u32) -> Result<Option<Value<'_>>, Malformed> {
+    let (mut fields, mut found) = (Fields::of(message), None);
     while let Some((field, value)) = fields.next()? {
-        if field == KIND {
-            kind = value.text()?;
+        if field == number {
+            found = Some(value);
         }
     }
-    Ok(kind)
+    Ok(found)
+}
+
+/// The kind that a `TypeMeta` names.
+pub(super) fn kind_of<'a>(type_meta: Value<'a>) -> Result<&'a str, Malformed> {
+    field(type_meta.bytes()?, KIND)?.map_or(Ok(""), Value::text)
 }
 
 /// What a `Status` says, if this is one.
 pub(super) fn status_message(body: &[u8]) -> Option<&str> {
-    let mut fields = Fields::of(body.strip_prefix(MAGIC)?);
-    let mut kind = "";
-    while let Ok(Some((field, value))) = fields.next() {
-        match field {
-            unknown::TYPE_META => kind = kind_of(value).ok()?,
-            unknown::RAW if kind == "Status" => {
-                let mut fields = Fields::of(value.bytes().ok()?);
-                while let Ok(Some((field, value))) = fields.next() {
-                    if field == STATUS_MESSAGE {
-                        return value.text().ok();
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-    None
+    let body = body.strip_prefix(MAGIC)?;
+    let kind = kind_of(field(body, unknown::TYPE_META).ok()??).ok()?;
+    let status = field(body, unknown::RAW).ok()??.bytes().ok()?;
+    let message = field(status, STATUS_MESSAGE).ok()??.text().ok()?;
+    (kind == "Status").then_some(message)
 }

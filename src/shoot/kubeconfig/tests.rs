@@ -141,15 +141,15 @@ fn yaml_is_read_as_kubectl_reads_it() {
     for (text, says) in [
         (
             changed("    token", "    token: a\n    token"),
-            "a key twice at line 18, column 5",
+            "cannot be read at line 18, column 5",
         ),
         (
             changed("users:", "users: []\nusers:"),
-            "a key twice at line 15, column 1",
+            "cannot be read at line 15, column 1",
         ),
         (
             format!("{yaml}---\nkind: Config\n"),
-            "several YAML documents",
+            "it must be one document",
         ),
         (changed("contexts:", "contexts"), "cannot be read at line"),
     ] {
@@ -376,8 +376,8 @@ fn broken_ones_are_told_what_is_wrong() {
             cluster("certificate-authority-data", json!(none)),
             "certificate-authority-data is invalid: invalid peer certificate",
         ),
-        (json!([]), "no mapping"),
-        (json!("x"), "no mapping"),
+        (json!([]), "the kubeconfig lacks contexts"),
+        (json!("x"), "the kubeconfig lacks contexts"),
         (
             with("/users/0/user/token", json!({"a": TOKEN})),
             "users[].user.token is invalid: no text",
