@@ -11,7 +11,7 @@ use dependency_watchdog::{
     api::ProbePolicy,
     cluster::{Index, Policy},
     gardener::Cluster,
-    prober::{verdict::LeaseRules, watch::Watch},
+    prober::{lease_judge::LeaseJudge, verdict::LeaseRules},
     shoot::{Consistency, Lease, LeaseRead, List},
     util::mono_time::MonoTime,
 };
@@ -71,7 +71,7 @@ fn judge_5000_leases(bencher: Bencher<'_, '_>) {
         .map(|body| List::<Lease>::decode(body).unwrap())
         .collect();
     let (last, before) = lists.split_last().unwrap();
-    let mut watch = Watch::new(RULES);
+    let mut watch = LeaseJudge::new(RULES);
     for (number, list) in before.iter().enumerate() {
         watch.observe(&read(list.clone(), number));
     }
@@ -91,11 +91,11 @@ fn judge_5000_leases(bencher: Bencher<'_, '_>) {
 fn schedule_10000_clusters(bencher: Bencher<'_, '_>) {
     let watch = |shoot| {
         let list = List::<Lease>::decode(&leases(0, shoot, FEW_LEASES)).unwrap();
-        let mut watch = Watch::new(RULES);
+        let mut watch = LeaseJudge::new(RULES);
         watch.observe(&read(list, 0));
         watch
     };
-    let watches: Vec<Watch> = (0..CLUSTERS).map(watch).collect();
+    let watches: Vec<LeaseJudge> = (0..CLUSTERS).map(watch).collect();
     let next = || {
         let turns = (0..CLUSTERS).map(|turn| turn * STRIDE % CLUSTERS);
         turns

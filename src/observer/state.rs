@@ -264,12 +264,10 @@ impl Observation {
                 };
                 self.nodes_due = at + pause;
                 known.unread = None;
-                let before = known.nodes.replace(nodes);
-                known
-                    .nodes
-                    .as_ref()
-                    .zip(before.as_ref())
-                    .is_none_or(|(nodes, before)| nodes.is_news(before))
+                let before = known.nodes.as_ref();
+                let is_news = before.is_none_or(|before| nodes.is_news(before));
+                known.nodes = Some(nodes);
+                is_news
             }
             Found::Nodes(Err(why)) => {
                 self.nodes_due = at + interval.min(OFTEN);

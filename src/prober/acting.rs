@@ -15,12 +15,12 @@ use super::{
     decide::{Confirmation, Decider, Effect, Input, Leases},
     dependents::{Answer, Event, Request, What},
     io::confirm::Confirm,
+    lease_judge::Conclusion,
     metrics::ProberMetrics,
     pace::Pace,
     report::DependentNews,
     scale::{Scaler, Target},
     step::Step,
-    watch::Conclusion,
 };
 use crate::{
     api::{DependentRef, Mode, Protection},

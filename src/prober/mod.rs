@@ -2,7 +2,7 @@
 //!
 //! - [`judge`]: [`leases`] (when was each renewed), [`nodes`] (which of them count), [`verdict`] (what they say),
 //!   [`proof`] (whether silence was watched), [`finding`] (what is told of it), [`schedule`] (when to read next),
-//!   [`watch`] (these together).
+//!   [`lease_judge`] (these together).
 //! - [`act`]: [`treatment`] (what is done about a cluster by its objects), [`decide`] (what is wanted of its
 //!   dependents), [`dependents`] (what was seen of them, what is owed, which request is next), [`step`] (what is next
 //!   for one), [`pace`] (when each of many clusters is restored).
@@ -29,7 +29,7 @@ mod standby;
 pub use self::{
     act::{decide, dependents, pace, scale_error, step, treatment},
     io::{metrics, reader, rights, scale, secrets, sources},
-    judge::{finding, leases, nodes, proof, schedule, verdict, watch},
+    judge::{finding, lease_judge, leases, nodes, proof, schedule, verdict},
 };
 
 /// The Lease for which probers stand, those of Gardener's dependency-watchdog among them: old and

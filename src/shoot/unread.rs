@@ -61,14 +61,6 @@ impl Unread {
             said: Said::Other,
         }
     }
-
-    /// The pause that the server asked for: `Some(None)` if it named no length.
-    pub fn throttled(&self) -> Option<Option<Duration>> {
-        match self.said {
-            Said::Throttled(wait) => Some(wait),
-            _ => None,
-        }
-    }
 }
 
 /// What is read from an API server.

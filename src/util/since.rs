@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use tokio::time::Instant;
 
-use super::now::Now;
+use super::{mono_time::MonoTime, now::Now};
 
 /// A beginning: the clock on the wall tells when, and may be set; the monotonic one tells how long
 /// ago.
@@ -13,24 +12,20 @@ use super::now::Now;
 pub struct Since {
     /// When.
     pub stamp: Timestamp,
-    age: Duration,
-    at: Instant,
+    pub(crate) began: MonoTime,
 }
 
 impl Since {
     /// As of a stamp that an earlier run has left; one in the future is of now.
     pub fn of(stamp: Timestamp, now: Now) -> Self {
-        Self {
-            stamp,
-            age: Duration::try_from(now.wall.duration_since(stamp)).unwrap_or_default(),
-            at: now.mono,
-        }
+        let age = Duration::try_from(now.wall.duration_since(stamp)).unwrap_or_default();
+        let began = MonoTime::from(now.mono) - age;
+        Self { stamp, began }
     }
 
     /// How long ago.
     pub fn elapsed(&self, now: Now) -> Duration {
-        let passed = now.mono.saturating_duration_since(self.at);
-        self.age.saturating_add(passed)
+        MonoTime::from(now.mono).since(self.began)
     }
 }
 

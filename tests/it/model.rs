@@ -26,15 +26,15 @@ use std::{
 
 use dependency_watchdog::{
     api::{ClusterHealthStatus, DependentRef, DependentStatus, Mode, Protection},
-    cluster::{Assignment, PolicyHold, Selected, Settings, Skip, Template, Then},
+    cluster::{Assignment, PolicyHold, Selected, Settings, Skip, Then},
     prober::{
         decide::{Confirmation, Decider, Effect, Input, Leases},
         dependents::{Answer, Request, What, Written},
+        lease_judge::Conclusion,
         scale_error::ScaleError,
         step::{Aim, Family, MARK, Observed, RECORD, Record, Write},
         treatment::{ClusterObject, Treatment},
         verdict::{Assessment, Returning, Verdict},
-        watch::Conclusion,
     },
     util::now::Now,
 };

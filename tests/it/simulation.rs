@@ -1,7 +1,7 @@
 //! A simulated shoot: kubelets, etcd, API servers with caches, and an operator that watches them.
 //!
 //! Time is a number of seconds. The world is laid out first, write by write; then the operator's
-//! [`Watch`] is driven over it as its loop would drive it, read by read.
+//! [`LeaseJudge`] is driven over it as its loop would drive it, read by read.
 
 mod properties;
 mod world;
@@ -10,10 +10,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use dependency_watchdog::{
     prober::{
+        lease_judge::LeaseJudge,
         leases::Intake,
         nodes::Facts,
         verdict::{LeaseRules, Verdict},
-        watch::Watch,
     },
     shoot::{Consistency, LeaseRead, List, Node, Said},
     util::mono_time::MonoTime,
@@ -292,7 +292,7 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
     // When a read of Nodes and Machines that is under way began.
     let (mut facts, mut put_off) = (None::<f64>, 0.0);
     loop {
-        let next = operator.watch.next(moment(now), rng.f64());
+        let next = operator.judge.next(moment(now), rng.f64());
         let due = seconds(next).max(now);
         let ended = facts.map(|began| began + scenario.facts_take);
         let ended = ended.filter(|ended| *ended <= due);
@@ -307,7 +307,7 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
             break;
         }
         now = due;
-        let request = operator.watch.request();
+        let request = operator.judge.request();
         if let Some(began) = facts.take_if(|_| ended.is_some()) {
             match scenario.facts_refused.as_ref() {
                 Some((time, wait)) if time.contains(&now) => put_off = now + wait,
@@ -324,7 +324,7 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
             let limit = request.limit.as_secs_f64();
             let finished = if hangs { now + limit } else { answered };
             operator
-                .watch
+                .judge
                 .failed(moment(now), moment(finished), Said::Late);
             interruptions.push(finished);
             resumed = None;
@@ -356,10 +356,10 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
             at: now,
             consistent: asked,
             again: consistent && !asked,
-            suspect: operator.watch.suspect(),
+            suspect: operator.judge.suspect(),
         });
         now = answered;
-        if operator.watch.wants_facts() && now >= put_off {
+        if operator.judge.wants_facts() && now >= put_off {
             facts = facts.or(Some(answered));
         }
         operator.conclude(&world, now, &mut findings, &interruptions);
@@ -379,7 +379,7 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
 struct Operator<'a> {
     scenario: &'a Scenario,
     rules: LeaseRules,
-    watch: Watch,
+    judge: LeaseJudge,
     /// The highest revision that it has been shown since the last rollback that it could notice.
     newest: u64,
 }
@@ -400,7 +400,7 @@ impl<'a> Operator<'a> {
         Self {
             scenario,
             rules,
-            watch: Watch::new(rules),
+            judge: LeaseJudge::new(rules),
             newest: 0,
         }
     }
@@ -431,7 +431,7 @@ impl<'a> Operator<'a> {
             false => self.scenario.cache_ages[server],
         };
         let state = world.at(answered - lag);
-        self.watch.observe(&LeaseRead {
+        self.judge.observe(&LeaseRead {
             started: moment(sent),
             finished: moment(answered),
             date: Some(self.scenario.server_clock(server, answered).floor() as i64),
@@ -453,7 +453,7 @@ impl<'a> Operator<'a> {
             name: name(node),
             ..Node::default()
         });
-        self.watch.learn(&Facts {
+        self.judge.learn(&Facts {
             began: moment(began),
             nodes: &nodes.collect::<Vec<_>>(),
             machines: None,
@@ -469,7 +469,7 @@ impl<'a> Operator<'a> {
         findings: &mut Findings,
         interruptions: &[f64],
     ) {
-        let conclusion = self.watch.conclude().expect("leases have been read");
+        let conclusion = self.judge.conclude().expect("leases have been read");
         if conclusion.decides && conclusion.verdict == Verdict::Outage {
             findings.acted.get_or_insert(now);
         }
@@ -492,7 +492,7 @@ impl<'a> Operator<'a> {
     /// Notes what is believed of every lease whose last value has been seen.
     fn believes(&self, world: &World<'_>, at: f64, findings: &mut Findings) {
         for (node, written) in world.at(at).leases.iter().enumerate() {
-            let beat = self.watch.leases().get(&name(node));
+            let beat = self.judge.leases().get(&name(node));
             if let (Some(beat), Some(written)) = (beat, written)
                 && beat.resource_version() == written.resource_version
                 && let Some(window) = beat.renewed()

@@ -68,14 +68,11 @@ impl Sources {
             // The loop does not know yet.
             return Confirmation::Otherwise;
         };
-        let (cluster, policy) = join(
-            timeout(LIMIT, self.cluster(&name, &version)),
-            timeout(LIMIT, self.policy(&policy)),
-        )
-        .await;
-        let of = |read: Result<_, _>, watch| confirmation(read.ok().and_then(answered), watch);
+        let cluster = confirmation(self.cluster(&name, &version), &self.clusters);
+        let policy = confirmation(self.policy(&policy), &self.policies);
+        let (cluster, policy) = join(cluster, policy).await;
         // The least sure of the two.
-        of(cluster, &self.clusters).max(of(policy, &self.policies))
+        cluster.max(policy)
     }
 
     /// Tells whether the Cluster of this name comes to what is known, which has this resourceVersion.
@@ -109,19 +106,15 @@ impl Sources {
     }
 }
 
-fn answered(read: Result<bool, CallError>) -> Option<bool> {
-    read.inspect_err(|error| {
-        tracing::debug!(%error, "a Cluster or its policy could not be read anew");
-    })
-    .ok()
-}
-
-/// Decides by the read if it was answered, otherwise by the watch, unless that is broken.
-fn confirmation(is_as_known: Option<bool>, watch: &WatchState) -> Confirmation {
-    match is_as_known {
-        Some(true) => Confirmation::AsKnown,
-        Some(false) => Confirmation::Otherwise,
-        None if watch.works() => Confirmation::AsKnown,
-        None => Confirmation::Unknown,
+/// Decides by a read if it is answered in time, otherwise by the watch, unless that is broken.
+async fn confirmation(
+    is_as_known: impl Future<Output = Result<bool, CallError>>,
+    watch: &WatchState,
+) -> Confirmation {
+    match timeout(LIMIT, is_as_known).await {
+        Ok(Ok(true)) => Confirmation::AsKnown,
+        Ok(Ok(false)) => Confirmation::Otherwise,
+        _ if watch.works() => Confirmation::AsKnown,
+        _ => Confirmation::Unknown,
     }
 }

@@ -13,12 +13,12 @@ use crate::{
     prober::finding::verdict_reason,
     prober::{
         dependents::What,
+        lease_judge::Conclusion,
         step::{Aim, Step},
         verdict::Verdict,
-        watch::Conclusion,
     },
     runtime::metrics::{LEASES, ProbeMetrics, Registry, States},
-    shoot::Unread,
+    shoot::{Said, Unread},
 };
 
 /// The target is one second; a write after the grace comes too late.
@@ -134,9 +134,9 @@ impl ProberMetrics {
             }
             Err(error) => {
                 count(&self.verdicts, unread_labels(error.reason));
-                match error.throttled() {
-                    Some(_) => "throttled",
-                    None => "failure",
+                match error.said {
+                    Said::Throttled(_) => "throttled",
+                    _ => "failure",
                 }
             }
         };

@@ -26,13 +26,13 @@ use crate::{
     cluster::Settings,
     observer::{View, looks::Looks, state::Observation},
     prober::{
+        lease_judge::{Conclusion, LeaseJudge},
         metrics::ProberMetrics,
         sources::{Evidence, Sources},
-        watch::{Conclusion, Watch},
     },
     runtime::{metrics::InState, timer},
     shoot::Unread,
-    util::{mono_time::MonoTime, now::Now, since::Since},
+    util::{mono_time::MonoTime, since::Since},
 };
 
 /// What all readers of a replica share.
@@ -111,7 +111,7 @@ impl LeaseReader {
         let now = Instant::now();
         let task = Box::new(Task {
             sources: evidence.of(name.clone(), &settings.secret_name),
-            watch: Watch::new(settings.rules),
+            judge: LeaseJudge::new(settings.rules),
             observation: Observation::new(settings.observer.clone(), None, now, 0.0),
             name,
             orders,
@@ -173,7 +173,7 @@ struct Task {
     /// While it stands by.
     counted: Option<InState>,
     sources: Sources,
-    watch: Watch,
+    judge: LeaseJudge,
     observation: Observation,
     /// The turn of a first read.
     turn: Option<OwnedSemaphorePermit>,
@@ -229,9 +229,9 @@ impl Task {
         let before = mem::replace(&mut self.orders, orders);
         let settings = self.orders.settings.clone();
         if *settings != *before.settings {
-            self.watch.set_rules(settings.rules);
+            self.judge.set_rules(settings.rules);
             if settings.pools != before.settings.pools {
-                self.watch.forget_facts(MonoTime::now());
+                self.judge.forget_facts(MonoTime::now());
             }
             if settings.secret_name != before.settings.secret_name {
                 self.sources.set_secret(&settings.secret_name);
@@ -239,7 +239,7 @@ impl Task {
             }
         }
         if !Arc::ptr_eq(&self.orders.context, &before.context) {
-            self.watch.begin_term();
+            self.judge.begin_term();
             let evidence = self.orders.context.evidence.clone();
             self.sources.begin_term(evidence);
             self.counted = None;
@@ -272,13 +272,12 @@ impl Task {
 
     /// Hands on what changes which leases count.
     fn follow(&mut self) {
-        let now = Now::read();
-        self.watch.set_protected(self.orders.protected);
+        self.judge.set_protected(self.orders.protected);
         let (cut, ended) = self.orders.cut.unzip();
-        let cut = cut.map(|cut| MonoTime::now() - cut.elapsed(now));
-        self.watch.set_cut(cut, ended == Some(true));
+        let cut = cut.map(|cut| cut.began);
+        self.judge.set_cut(cut, ended == Some(true));
         let awaits = self.orders.awaits.map(|(since, _)| since.into());
-        self.watch.set_awaits(awaits);
+        self.judge.set_awaits(awaits);
     }
 
     /// When the leases are read next.
@@ -286,7 +285,7 @@ impl Task {
         if self.is_due {
             return Instant::now();
         }
-        self.watch.next(MonoTime::now(), self.draw).instant()
+        self.judge.next(MonoTime::now(), self.draw).instant()
     }
 }
 

@@ -5,7 +5,6 @@ use std::{
     time::Duration,
 };
 
-use http::Request;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::Instant,
@@ -14,8 +13,8 @@ use tokio::{
 use crate::{
     gardener::{MACHINES, Machine, MachineList},
     prober::{
+        lease_judge::Request,
         secrets::{Named, Secrets},
-        watch,
     },
     runtime::{
         seed::{CallError, Seed},
@@ -129,7 +128,7 @@ impl Evidence {
     }
 
     async fn machines(&self, cluster: &str, seed: &Seed) -> Result<Machines, String> {
-        let list = Request::get(MachineList::path(cluster)).body(Vec::new());
+        let list = http::Request::get(MachineList::path(cluster)).body(Vec::new());
         let list = list.map_err(|failed| failed.to_string())?;
         let list = seed.client().request::<MachineList>(list);
         match seed.call_at_turn(list).await {
@@ -225,7 +224,7 @@ impl Sources {
     /// # Errors
     ///
     /// If the shoot cannot be reached with what the Secret holds, or does not answer usably.
-    pub(crate) async fn leases(&mut self, request: watch::Request) -> Result<LeaseRead, Unread> {
+    pub(crate) async fn leases(&mut self, request: Request) -> Result<LeaseRead, Unread> {
         let consistency = request.consistency;
         let shoot = self.link().await?;
         let kept = shoot.is_connected();

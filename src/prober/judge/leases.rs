@@ -66,8 +66,6 @@ pub struct Beat {
     pub(super) place: Place,
     /// The last consistent read showed the present value.
     confirmed: bool,
-    /// It was last renewed before the [cut](Leases::set_cut).
-    pub(super) is_cut: bool,
 }
 
 /// All node leases of one shoot, as seen so far.
@@ -85,8 +83,8 @@ pub struct Leases {
     pub(super) ended: bool,
     /// The names of the zones. Places hold an index: there are many of them, and few zones.
     zones: Vec<Box<str>>,
-    /// Whether Machines are served.
-    pub(super) machines: bool,
+    /// The seed does not serve Machines.
+    pub(super) lacks_machines: bool,
     /// Nodes and Machines have been read; until then every lease counts.
     pub(super) placed: bool,
     /// How many Nodes count, whether or not they have a lease.
@@ -153,14 +151,11 @@ impl Leases {
             };
         }
         self.zones = places.zones();
-        self.machines = facts.machines.is_some();
+        self.lacks_machines = facts.machines.is_none();
         self.placed = true;
         (self.counting, self.alive) = (places.counting(), places.alive());
-        self.none_alive = match self.none_alive {
-            _ if self.alive > 0 => None,
-            Some((first, _)) => Some((first, facts.began)),
-            None => Some((facts.began, facts.began)),
-        };
+        let first = self.none_alive.map_or(facts.began, |(first, _)| first);
+        self.none_alive = (self.alive == 0).then_some((first, facts.began));
     }
 
     /// Drops what reads have shown of whether any Node is meant to be alive: two more have to.
@@ -217,15 +212,6 @@ impl Leases {
         &self.zones
     }
 
-    /// Leases that were last renewed before this, and are silent, count neither way from now on; `ended` as
-    /// [`Assessment::ended`](super::verdict::Assessment::ended).
-    pub(crate) fn set_cut(&mut self, cut: Option<MonoTime>, ended: bool) {
-        (self.cut, self.ended) = (cut, ended);
-        for beat in self.beats.values_mut() {
-            beat.is_cut = cut.is_some_and(|cut| beat.renewed.latest < cut);
-        }
-    }
-
     /// Moves the server's clock on; false if its `Date` strayed, so that its stamps say nothing.
     fn set_clock(&mut self, date: i64, read: &LeaseRead) -> bool {
         match &mut self.clock {
@@ -257,7 +243,6 @@ impl Leases {
         beat.period_millis = millis(renewal_period(lease.duration_seconds));
         beat.resource_version = beat.resource_version.max(lease.resource_version);
         beat.confirmed |= read.consistency == Consistency::Consistent;
-        beat.is_cut = self.cut.is_some_and(|cut| beat.renewed.latest < cut);
         beat
     }
 
@@ -328,7 +313,6 @@ impl Leases {
             since: read.finished,
             place: Place::default(),
             confirmed: false,
-            is_cut: false,
         }
     }
 }

@@ -6,9 +6,6 @@ use crate::{
     cluster::DEFAULT_NODE_CONDITIONS, gardener::Machine, shoot::Node, util::mono_time::MonoTime,
 };
 
-/// The longest value of a label in Kubernetes, in bytes.
-const MAX_LABEL: usize = 63;
-
 /// Why a lease is not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exclusion {
@@ -220,7 +217,7 @@ impl<'a> Places<'a> {
 fn zone(node: &Node) -> Option<&str> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let zone = node.zone.as_deref()?;
-    (zone.len() <= MAX_LABEL && zone.bytes().all(allowed)).then_some(zone)
+    zone.bytes().all(allowed).then_some(zone)
 }
 
 /// For each node that a Machine names, whether the Machine excludes it. Of several Machines of one node, a
@@ -498,18 +495,17 @@ mod tests {
             zoned("o", Some("a")),
             zoned("p", None),
             zoned("q", Some("b")),
-            zoned("r", Some(&"z".repeat(64))),
             zoned("s", Some("a\nb")),
             zoned("without a lease", Some("c")),
         ];
         let pools = pools();
         let facts = facts(&nodes, None, &pools);
-        let leases = ["n", "o", "p", "q", "r", "s", "gone"];
+        let leases = ["n", "o", "p", "q", "s", "gone"];
         let places = Places::new(&facts, leases.iter());
         let zones = places.zones();
         assert_eq!(zones, ["a".into(), "b".into()]);
         let found = leases.map(|lease| Some(&*zones[usize::from(places.of(lease).zone?)]));
-        let expected = [Some("b"), Some("a"), None, Some("b"), None, None, None];
+        let expected = [Some("b"), Some("a"), None, Some("b"), None, None];
         assert_eq!(found, expected);
     }
 }

@@ -61,10 +61,8 @@ pub struct Assessment {
     pub expires_at: Option<MonoTime>,
     /// Leases that are not certainly fresh, whether or not they count.
     pub silent: usize,
-    /// Nodes have been read. Until then all leases count.
-    pub roster: bool,
-    /// Whether Machines are served, as far as is known.
-    pub machines: bool,
+    /// It is known that the seed does not serve Machines, so that their phases do not count.
+    pub lacks_machines: bool,
     /// Nodes that count and have no lease.
     pub missing: usize,
     /// Nodes that are meant to be alive.
@@ -134,7 +132,7 @@ impl Assessment {
         let thresholds = &thresholds.of(protected);
         let seen = || {
             let beats = leases.iter();
-            beats.map(|beat| Seen::new(beat, thresholds, protected, at))
+            beats.map(|beat| Seen::new(beat, thresholds, leases.cut, protected, at))
         };
         // Of a protected cluster whose outage nobody saw begin all count.
         let from = match onset {
@@ -144,22 +142,9 @@ impl Assessment {
                 .map(|last| last - thresholds.spread()),
             onset => onset,
         };
-        Self::count(leases, seen(), thresholds, protected, from, at)
-    }
-
-    /// Counts these leases.
-    fn count<'a>(
-        leases: &Leases,
-        seen: impl Iterator<Item = Seen<'a>>,
-        thresholds: &LeaseRules,
-        protected: bool,
-        from: Option<MonoTime>,
-        at: MonoTime,
-    ) -> Self {
         let mut assessment = Self {
             at,
-            roster: leases.placed,
-            machines: leases.machines,
+            lacks_machines: leases.lacks_machines,
             missing: leases.missing(),
             alive: leases.alive,
             abandoned: leases.are_abandoned(),
@@ -175,51 +160,38 @@ impl Assessment {
                 ..ZoneCount::default()
             })
             .collect();
-        let (mut judged, mut silences) = (vec![], vec![]);
-        for seen in seen {
-            let (pulse, expiry) = (seen.pulse, seen.expiry);
-            let renewed = seen.beat.renewed();
+        let mut judged = vec![];
+        for seen in seen() {
+            let pulse = seen.pulse;
+            let (expired, expiring) = (pulse == Pulse::Expired, pulse == Pulse::Expiring);
+            let renewed = seen.beat.renewed().zip(seen.expiry);
             assessment.silent += usize::from(pulse != Pulse::Fresh);
-            match seen.excluded {
-                Some(why) => {
-                    *assessment.excluded.entry(why).or_default() += 1;
-                    if seen.is_evidence(protected) {
-                        assessment.counter_evidence += 1;
-                        // When they fall silent as well they are no evidence any more, so suspicion
-                        // treats them as candidates.
-                        judged.extend(renewed.zip(expiry));
-                    }
+            let long_silent = seen.silent_before(from).then_some(Exclusion::LongSilent);
+            if let Some(why) = seen.excluded.or(long_silent) {
+                *assessment.excluded.entry(why).or_default() += 1;
+                if seen.is_evidence(protected) {
+                    assessment.counter_evidence += 1;
+                    // When they fall silent as well they are no evidence any more, so suspicion
+                    // treats them as candidates.
+                    judged.extend(renewed);
                 }
-                None if seen.silent_before(from) => {
-                    *assessment
-                        .excluded
-                        .entry(Exclusion::LongSilent)
-                        .or_default() += 1;
-                }
-                None => {
-                    assessment.candidates += 1;
-                    let zone = seen
-                        .beat
-                        .place
-                        .zone
-                        .map_or(leases.zones().len(), usize::from);
-                    if let Some(zone) = zones.get_mut(zone) {
-                        zone.candidates += 1;
-                        zone.expired += usize::from(pulse == Pulse::Expired);
-                    }
-                    assessment.expired += usize::from(pulse == Pulse::Expired);
-                    assessment.unknown +=
-                        usize::from(matches!(pulse, Pulse::Expiring | Pulse::Unknown));
-                    assessment.expiring += usize::from(pulse == Pulse::Expiring);
-                    if let (Some(window), Some(expiry)) = (renewed, expiry) {
-                        if pulse == Pulse::Expired {
-                            silences.push(window.latest);
-                        }
-                        assessment.period = assessment.period.max(seen.beat.period());
-                        judged.push((window, expiry));
-                    }
-                }
+                continue;
             }
+            assessment.candidates += 1;
+            assessment.expired += usize::from(expired);
+            assessment.unknown += usize::from(expiring || pulse == Pulse::Unknown);
+            assessment.expiring += usize::from(expiring);
+            let zone = seen.beat.place.zone;
+            if let Some(zone) = zones.get_mut(zone.map_or(leases.zones().len(), usize::from)) {
+                zone.candidates += 1;
+                zone.expired += usize::from(expired);
+            }
+            if let Some((window, _)) = renewed {
+                let silence = expired.then(|| at.since(window.latest));
+                assessment.longest_silence = assessment.longest_silence.max(silence);
+                assessment.period = assessment.period.max(seen.beat.period());
+            }
+            judged.extend(renewed);
         }
         if protected && assessment.candidates > 0 && !assessment.ended {
             // A missing lease ends nothing; but maxProtection does, whatever is missing.
@@ -230,8 +202,6 @@ impl Assessment {
             zones.retain(|zone| zone.candidates > 0);
             assessment.zones = zones;
         }
-        let oldest = silences.iter().min();
-        assessment.longest_silence = oldest.map(|renewed| at.since(*renewed));
         assessment.needed = thresholds.needed(assessment.weighed());
         assessment.unrecovered = thresholds.unrecovered(assessment.weighed());
         let period = assessment.period;
@@ -277,12 +247,6 @@ impl Assessment {
 
     fn excludes(&self, why: Exclusion) -> bool {
         self.excluded.contains_key(&why)
-    }
-
-    /// Whether it is known that the seed does not serve Machines, so that their phases do not
-    /// count.
-    pub fn lacks_machines(&self) -> bool {
-        self.roster && !self.machines
     }
 
     /// Whether the fraction can have been silent for so long that it has to be proven or refuted.

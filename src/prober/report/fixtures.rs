@@ -119,7 +119,7 @@ pub(super) fn assessment(candidates: usize, expired: usize) -> Assessment {
         expired,
         needed: candidates * 3 / 5,
         period: Duration::from_secs(10),
-        roster: true,
+        lacks_machines: true,
         ..Assessment::default()
     }
 }

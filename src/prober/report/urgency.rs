@@ -108,7 +108,7 @@ fn is_found(said: &Said, wanted: &Said) -> bool {
     let (a, b) = (&said.status, &wanted.status);
     let expired = |it: &ClusterHealthStatus| it.leases.as_ref().is_some_and(|it| it.expired > 0);
     let remarks = |it: &Said| match &it.report.finding {
-        Finding::Judged(_, seen) => seen.lacks_machines(),
+        Finding::Judged(_, seen) => seen.lacks_machines,
         _ => false,
     };
     // A cluster of which no lease counts is protected by nothing, whatever its reason.

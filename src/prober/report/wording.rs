@@ -31,7 +31,7 @@ pub fn evidence(finding: &Finding) -> String {
                 (fresh > 0 && seen.expired > 0).then(|| {
                     format!("{fresh} of these are fresh, which is evidence against an outage")
                 }),
-                seen.lacks_machines().then(|| lacks.to_owned()),
+                seen.lacks_machines.then(|| lacks.to_owned()),
             ])
         }
     }

@@ -149,8 +149,6 @@ fn assessment(candidates: usize, expired: usize) -> Assessment {
         unrecovered: 3,
         period: Duration::from_secs(10),
         silent: expired,
-        roster: true,
-        machines: true,
         ..Assessment::default()
     }
 }

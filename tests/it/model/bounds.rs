@@ -146,10 +146,10 @@ impl Bounds {
             "backoffJitterFactor": 0.0, "initialDelay": format!("{}s", self.initial_delay.as_secs()),
             "dependentResourceInfos": dependents,
         }));
-        let template = Template::new("shoots".into(), &spec.expect("a policy"));
+        let template = Settings::of_policy("shoots".into(), &spec.expect("a policy"));
         let cluster = json!({"metadata": {"name": "a"}, "spec": {"shoot": {}}});
         let cluster = serde_json::from_value(cluster).expect("a Cluster");
-        let mut settings = template.settings(&cluster).expect("valid");
+        let mut settings = template.for_cluster(&cluster).expect("valid");
         // No evidence ages by itself.
         settings.rules.timeout = AGELESS;
         settings

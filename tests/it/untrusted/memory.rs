@@ -16,7 +16,7 @@ use dependency_watchdog::{
     check::{MAX_BYTES, documents},
     cluster::LeaseRules,
     convert::convert,
-    prober::{instruments::Instruments, nodes::Facts, watch::Watch},
+    prober::{instruments::Instruments, lease_judge::LeaseJudge, nodes::Facts},
     runtime::admin::Admin,
     shoot::{
         Consistency, Dial, Lease, LeaseRead, List, MAX_ITEM_BYTES, MAX_ITEMS, MAX_LEASES_BYTES,
@@ -282,10 +282,10 @@ fn many_full_lists_are_kept_in_little() {
             "kind": "NodeList", "metadata": {"resourceVersion": "7"}, "items": nodes,
         });
         let [leases, nodes] = [leases, nodes].map(|list| encoded(&list));
-        let kept: Vec<Watch> = (0..SHOOTS)
+        let kept: Vec<LeaseJudge> = (0..SHOOTS)
             .map(|_| {
                 let list = List::<Lease>::decode(&leases).unwrap();
-                let mut watch = Watch::new(LeaseRules::default());
+                let mut watch = LeaseJudge::new(LeaseRules::default());
                 watch.observe(&LeaseRead {
                     started: MonoTime::from_nanos(0),
                     finished: MonoTime::from_nanos(1),

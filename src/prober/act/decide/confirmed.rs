@@ -16,9 +16,9 @@ use crate::{
     cluster::Settings,
     prober::{
         finding::HeldBack,
+        lease_judge::Conclusion,
         proof::Proof,
         verdict::{Doubt, Verdict},
-        watch::Conclusion,
     },
     util::mono_time::MonoTime,
 };

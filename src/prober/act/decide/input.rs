@@ -4,8 +4,8 @@ use crate::{
     api::DependentRef,
     prober::{
         dependents::{Answer, Event, Request},
+        lease_judge::Conclusion,
         treatment::ClusterObject,
-        watch::Conclusion,
     },
 };
 

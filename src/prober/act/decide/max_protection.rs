@@ -6,7 +6,7 @@ use super::Decider;
 use crate::{
     api::ClusterHealthStatus,
     cluster::Settings,
-    prober::{verdict::Verdict, watch::Conclusion},
+    prober::{lease_judge::Conclusion, verdict::Verdict},
     util::{now::Now, since::Since},
 };
 

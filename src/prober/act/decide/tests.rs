@@ -7,11 +7,11 @@ use serde_json::json;
 use super::*;
 use crate::{
     api::DependentStatus,
-    cluster::{Assignment, PolicyHold, Selected, Template},
+    cluster::{Assignment, PolicyHold, Selected, Settings},
     prober::{
         fixtures::dependent,
+        lease_judge::Conclusion,
         verdict::{Assessment, Doubt, Verdict},
-        watch::Conclusion,
     },
 };
 
@@ -34,14 +34,14 @@ fn probed(grace: u64) -> ClusterObject {
             "kubeControllerManager": {"nodeMonitorGracePeriod": format!("{grace}s")},
         }}}},
     }));
-    let template = Template::new("p".into(), &spec.unwrap());
+    let template = Settings::of_policy("p".into(), &spec.unwrap());
     ClusterObject::There(Box::new(Assignment {
         uid: "uid".into(),
         skip: None,
         selected: Some(Selected {
             policy: "p".into(),
             hold: PolicyHold::default(),
-            settings: template.settings(&cluster.unwrap()).map(Arc::new),
+            settings: template.for_cluster(&cluster.unwrap()).map(Arc::new),
             outranked: vec![],
         }),
         former: None,

@@ -8,9 +8,9 @@ use crate::{
     prober::{
         dependents::{Event, What},
         finding::{Finding, HeldBack},
+        lease_judge::Conclusion,
         step::Step,
         verdict::Returning,
-        watch::Conclusion,
     },
     util::{now::Now, since::Since},
 };

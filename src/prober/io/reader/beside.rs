@@ -14,12 +14,12 @@ use crate::{
         state::{Found, Look},
     },
     prober::{
+        lease_judge::RATE,
         nodes::Facts,
         schedule::{retry_after, throttled_for},
         sources::{Machines, NodeLists},
-        watch::RATE,
     },
-    shoot::{SEED_UNREADABLE, Unread},
+    shoot::{SEED_UNREADABLE, Said, Unread},
     util::now::wall,
 };
 
@@ -76,7 +76,7 @@ impl Task {
     /// or so long before the next one that it may end meanwhile; what a proof needs begins immediately.
     pub(super) fn next_beside(&self, due: Instant) -> Option<(Instant, Option<Look>)> {
         let (reached, now) = (self.reached?, Instant::now());
-        let wanted = self.watch.wants_facts();
+        let wanted = self.judge.wants_facts();
         let nodes = self.nodes_at(wanted).map(|at| (at, None));
         if self.proving || nodes.is_some_and(|(at, _)| wanted && at <= now) {
             return nodes.filter(|_| wanted);
@@ -103,11 +103,11 @@ impl Task {
             return None;
         }
         let again = |pause| self.nodes.began.map_or(self.nodes.allowed, |at| at + pause);
-        let at = if wanted || !self.watch.has_facts() {
+        let at = if wanted || !self.judge.has_facts() {
             Some(self.nodes.allowed)
         } else if self.orders.awaits_nodes() {
             Some(again(NODES_PAUSE))
-        } else if self.watch.lacks_facts() {
+        } else if self.judge.lacks_facts() {
             Some(again(LACKED_PAUSE))
         } else {
             None
@@ -130,8 +130,8 @@ impl Task {
         let settings = &self.orders.settings;
         match (look, self.orders.context.looks.clone()) {
             (None, _) => {
-                let urgent = self.watch.wants_facts() || self.orders.awaits_nodes();
-                let all = urgent || self.orders.protected || self.watch.lacks_facts();
+                let urgent = self.judge.wants_facts() || self.orders.awaits_nodes();
+                let all = urgent || self.orders.protected || self.judge.lacks_facts();
                 let evidence = self.orders.context.evidence.clone();
                 let seed = all.then(|| evidence.seed(urgent));
                 let lists = evidence.nodes(self.name.clone(), shoot, seed);
@@ -201,7 +201,7 @@ impl Task {
             Machines::Served(machines) => Some(Some(&**machines)),
         };
         if let Some(machines) = machines {
-            self.watch.learn(&Facts {
+            self.judge.learn(&Facts {
                 began: lists.began.into(),
                 nodes: &lists.nodes,
                 machines,
@@ -216,10 +216,10 @@ impl Task {
         self.nodes.under_way = None;
         self.nodes.failures = self.nodes.failures.saturating_add(1);
         let again = retry_after(self.nodes.failures);
-        let pause = match error.throttled() {
+        let pause = match error.said {
             // Each read takes a turn of what acts on the seed, whatever the shoot asks for.
-            Some(wait) => throttled_for(wait).max(again),
-            None => again.min(LACKED_PAUSE),
+            Said::Throttled(wait) => throttled_for(wait).max(again),
+            _ => again.min(LACKED_PAUSE),
         };
         self.nodes.allowed = Instant::now() + pause;
         // Machines that could not be read say nothing of the nodes' state.

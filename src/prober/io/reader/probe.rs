@@ -10,10 +10,10 @@ use tokio::{
 use super::{Read, Task};
 use crate::{
     prober::{
+        lease_judge::{Conclusion, Request},
         leases::Intake,
         proof::Proof,
         verdict::{Doubt, Verdict},
-        watch::{Conclusion, Request},
     },
     runtime::metrics::InFlight,
     shoot::{Consistency, Unread},
@@ -45,7 +45,7 @@ impl Task {
         self.reached = reached.is_ok().then(Instant::now);
         self.proving = read
             .as_ref()
-            .is_ok_and(|conclusion| is_proving(conclusion, self.watch.suspect()));
+            .is_ok_and(|conclusion| is_proving(conclusion, self.judge.suspect()));
         if let Ok(conclusion) = &read {
             self.judged(conclusion);
         }
@@ -70,14 +70,10 @@ impl Task {
 
     /// Lists the leases as the watch asks, and again if the answer is older than one before.
     async fn list(&mut self) -> Result<(), Unread> {
-        let request = self.watch.request();
+        let mut request = self.judge.request();
         if self.list_once(request).await? == Intake::Stale {
-            let consistency = Consistency::Consistent;
-            self.list_once(Request {
-                consistency,
-                ..request
-            })
-            .await?;
+            request.consistency = Consistency::Consistent;
+            self.list_once(request).await?;
         }
         Ok(())
     }
@@ -85,9 +81,9 @@ impl Task {
     async fn list_once(&mut self, request: Request) -> Result<Intake, Unread> {
         let started = MonoTime::now();
         match self.sources.leases(request).await {
-            Ok(read) => Ok(self.watch.observe(&read)),
+            Ok(read) => Ok(self.judge.observe(&read)),
             Err(error) => {
-                self.watch.failed(started, MonoTime::now(), error.said);
+                self.judge.failed(started, MonoTime::now(), error.said);
                 Err(error)
             }
         }
@@ -97,14 +93,14 @@ impl Task {
     /// be seen either.
     fn conclude(&mut self) -> Result<Conclusion, Unread> {
         // There is always a list to conclude from, since a consistent one is always taken in.
-        let conclusion = self.watch.conclude().ok_or_else(|| {
+        let conclusion = self.judge.conclude().ok_or_else(|| {
             let message =
                 "the API server answers with lists of leases that are older than ones seen before";
             Unread::new("LeasesOutdated", message.to_owned())
         })?;
         let outdated = conclusion.verdict == Verdict::Undetermined(Doubt::FactsOutdated);
         match &self.nodes.error {
-            Some(error) if outdated || !self.watch.has_facts() => Err(error.clone()),
+            Some(error) if outdated || !self.judge.has_facts() => Err(error.clone()),
             _ => Ok(conclusion),
         }
     }

@@ -28,7 +28,7 @@ fn seen(suspect_at: Option<f64>, expires_at: Option<f64>) -> Assessment {
         period: Duration::from_secs(9),
         suspect_at: suspect_at.map(at),
         expires_at: expires_at.map(at),
-        roster: true,
+        lacks_machines: true,
         ..Assessment::default()
     }
 }

@@ -30,7 +30,7 @@ impl Returning {
     ) -> Self {
         let mut returning = Self::default();
         for beat in leases.iter() {
-            let seen = Seen::new(beat, rules, false, at);
+            let seen = Seen::new(beat, rules, leases.cut, false, at);
             let counts = matches!(seen.excluded, None | Some(Exclusion::NotReadYet));
             let is_awaited = counts && !seen.silent_before(onset);
             let is_back = current && beat.place.ready && seen.pulse == Pulse::Fresh;

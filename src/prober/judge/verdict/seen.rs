@@ -31,6 +31,7 @@ impl<'a> Seen<'a> {
     pub(super) fn new(
         beat: &'a Beat,
         thresholds: &LeaseRules,
+        cut: Option<MonoTime>,
         protected: bool,
         at: MonoTime,
     ) -> Self {
@@ -39,14 +40,16 @@ impl<'a> Seen<'a> {
         let is_fresh = protected && pulse == Pulse::Fresh;
         let excluded = beat.place.excluded;
         let excluded = excluded.filter(|why| !is_fresh || !why.is_going());
-        let is_cut = pulse == Pulse::Expired && beat.is_cut;
-        let excluded = excluded.or(is_cut.then_some(Exclusion::Disregarded));
-        Self {
+        let mut seen = Self {
             beat,
             expiry,
             pulse,
             excluded,
+        };
+        if seen.silent_before(cut) {
+            seen.excluded = Some(Exclusion::Disregarded);
         }
+        seen
     }
 
     /// Whether it does not count, and is fresh, which is evidence against an outage that begins.

@@ -25,7 +25,7 @@ fn written(report: &ClusterReport) -> ClusterHealthStatus {
 
 fn judged_as(verdict: Verdict, candidates: usize, expired: usize) -> ClusterReport {
     let mut seen = assessment(candidates, expired);
-    seen.machines = true;
+    seen.lacks_machines = false;
     // The others are of any cluster.
     seen.protected = verdict == doubt(Doubt::Recovering);
     report(Finding::Judged(verdict, Box::new(seen)))
@@ -88,7 +88,7 @@ fn overdue(report: ClusterReport) -> ClusterReport {
 /// A verdict with what else was seen.
 fn seen(verdict: Verdict, change: impl FnOnce(&mut Assessment)) -> ClusterReport {
     let mut seen = assessment(5, 4);
-    seen.machines = true;
+    seen.lacks_machines = false;
     change(&mut seen);
     report(Finding::Judged(verdict, Box::new(seen)))
 }
@@ -147,7 +147,7 @@ fn findings() {
         }),
         seen(Verdict::Healthy, |seen| {
             seen.excluded = BTreeMap::from([(Exclusion::NoNode, 2), (Exclusion::NotManaged, 1)]);
-            seen.machines = false;
+            seen.lacks_machines = true;
         }),
         unread(),
         skipped("Hibernated"),

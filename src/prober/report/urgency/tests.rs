@@ -143,7 +143,7 @@ fn what_is_written_within_an_allowance() {
     let mut gate = passing();
     gate.checks[0].role = Some(CheckRole::Gate);
     let mut machines = assessment(5, 1);
-    machines.machines = true;
+    machines.lacks_machines = false;
     let none_counts = report(Finding::Judged(
         Verdict::Healthy,
         Box::new(assessment(0, 0)),

@@ -29,9 +29,9 @@ fn seconds(moment: MonoTime) -> f64 {
     moment.nanos() as f64 / 1e9
 }
 
-/// A watch over a shoot of three nodes that all renew in the same second.
+/// A judge of a shoot of three nodes that all renew in the same second.
 struct Shoot {
-    watch: Watch,
+    judge: LeaseJudge,
     names: Vec<&'static str>,
     /// The lease `a` has been created anew so often.
     recreated: u64,
@@ -46,7 +46,7 @@ struct Shoot {
 impl Shoot {
     fn new(rules: LeaseRules) -> Self {
         Self {
-            watch: Watch::new(rules),
+            judge: LeaseJudge::new(rules),
             names: vec!["a", "b", "c"],
             recreated: 0,
             revision: 10_000,
@@ -80,11 +80,11 @@ impl Shoot {
                 duration_seconds: Some(40),
             })
             .collect();
-        self.watch.observe(&LeaseRead {
+        self.judge.observe(&LeaseRead {
             started: at(now),
             finished: at(now),
             date: Some(now.floor() as i64),
-            consistency: self.watch.request().consistency,
+            consistency: self.judge.request().consistency,
             bytes: self.bytes,
             list: List {
                 resource_version: self.revision,
@@ -99,7 +99,7 @@ impl Shoot {
     }
 
     fn learn_of(&mut self, nodes: &[Node], now: f64) {
-        self.watch.learn(&Facts {
+        self.judge.learn(&Facts {
             began: at(now),
             nodes,
             machines: None,
@@ -134,10 +134,10 @@ impl Shoot {
 
     fn probe_each(&mut self, now: f64, renewed: &[i64]) -> Conclusion {
         self.list_each(now, renewed);
-        if self.watch.wants_facts() {
+        if self.judge.wants_facts() {
             self.learn(now);
         }
-        self.watch.conclude().unwrap()
+        self.judge.conclude().unwrap()
     }
 
     /// Probes when they are due, until the verdict; when that was, and the conclusion.
@@ -161,12 +161,12 @@ impl Shoot {
         }
         panic!(
             "no {verdict:?} in 100 probes, at last {:?}",
-            self.watch.clone().conclude()
+            self.judge.clone().conclude()
         );
     }
 
     fn due(&self, now: f64) -> f64 {
-        seconds(self.watch.next(at(now), 0.0))
+        seconds(self.judge.next(at(now), 0.0))
     }
 }
 
@@ -180,7 +180,7 @@ fn new_rules_plan_the_next_read() {
     let due = |rules, then| {
         let mut shoot = Shoot::new(rules);
         shoot.probe(105.0, 100);
-        shoot.watch.set_rules(then);
+        shoot.judge.set_rules(then);
         shoot.due(105.0)
     };
     assert_eq!(due(rules(600), rules(40)), due(rules(40), rules(40)));
@@ -196,8 +196,8 @@ fn silence_is_acted_on_when_it_is_certain() {
     assert!((130.0..=132.1).contains(&when), "{when}");
     // Nodes that are taken down on purpose, after Nodes and Machines were read, are no outage.
     assert_eq!(shoot.facts_read, 1, "for the proof");
-    let read = seconds(shoot.watch.facts.read.unwrap());
-    let began = seconds(shoot.watch.proof.counts_since().unwrap());
+    let read = seconds(shoot.judge.facts_read.unwrap());
+    let began = seconds(shoot.judge.proof.counts_since().unwrap());
     assert!(read + 10.0 >= began, "read at {read}, {began} to {when}");
 }
 
@@ -210,16 +210,16 @@ fn a_suspect_is_read_consistently() {
         limit: Duration::from_secs(5),
         kept: Duration::from_secs(10) / 3,
     };
-    assert_eq!(shoot.watch.request(), calm);
+    assert_eq!(shoot.judge.request(), calm);
     shoot.probe(120.0, 100);
     let suspicious = Request {
         consistency: Consistency::Consistent,
         limit: Duration::from_secs(10) / 3,
         ..calm
     };
-    assert_eq!(shoot.watch.request(), suspicious);
+    assert_eq!(shoot.judge.request(), suspicious);
     shoot.probe(121.0, 120);
-    assert_eq!(shoot.watch.request(), calm);
+    assert_eq!(shoot.judge.request(), calm);
 }
 
 #[test]
@@ -230,12 +230,12 @@ fn outages_are_counted_a_second_apart() {
     });
     let (first, conclusion) = shoot.probe_until(Verdict::Outage, 105.0, 100);
     assert!(!conclusion.decides);
-    assert_eq!(shoot.watch.next(at(first), 0.0), at(first + 1.0));
+    assert_eq!(shoot.judge.next(at(first), 0.0), at(first + 1.0));
     assert!(!shoot.probe(first + 1.0, 100).decides);
     // A failure proves nothing either way: neither it nor the doubt that follows sets the count
     // back.
     shoot
-        .watch
+        .judge
         .failed(at(first + 2.0), at(first + 2.0), Said::Late);
     let doubtful = shoot.probe(first + 3.0, 100);
     assert!(matches!(
@@ -260,7 +260,7 @@ fn recoveries_are_counted_until_the_next_outage() {
     let (first, _) = shoot.probe_until(Verdict::Outage, 115.0, 100);
     assert!(!shoot.probe(first + 1.0, first as i64).decides);
     let then = at(first + 2.0);
-    shoot.watch.failed(then, then, Said::Throttled(None));
+    shoot.judge.failed(then, then, Said::Throttled(None));
     assert_eq!(shoot.due(first + 2.0), first + 12.0);
     let second = shoot.probe(first + 12.0, first as i64 + 11);
     assert!(second.decides);
@@ -271,15 +271,15 @@ fn recoveries_are_counted_until_the_next_outage() {
 fn leases_of_a_restored_etcd_have_nodes_read_again_and_end_no_outage() {
     let mut shoot = Shoot::new(RULES);
     let (when, _) = shoot.probe_until(Verdict::Outage, 205.0, 200);
-    shoot.watch.set_protected(true);
+    shoot.judge.set_protected(true);
     // A consistent list is older than the one before: a restored etcd, to which one node writes.
     shoot.revision -= 1_000;
     shoot.list_each(when + 1.0, &[100, 100, when as i64]);
     shoot.learn(when);
-    assert!(shoot.watch.wants_facts(), "they were asked for before");
+    assert!(shoot.judge.wants_facts(), "they were asked for before");
     shoot.learn(when + 2.0);
-    assert!(!shoot.watch.wants_facts());
-    assert_ne!(shoot.watch.conclude().unwrap().verdict, Verdict::Healthy);
+    assert!(!shoot.judge.wants_facts());
+    assert_ne!(shoot.judge.conclude().unwrap().verdict, Verdict::Healthy);
 }
 
 /// Lists of Nodes may take long, and leases may come all the while.
@@ -294,10 +294,10 @@ fn leases_that_come_keep_no_outage_from_being_proven() {
         shoot.names.truncate(3);
         shoot.names.extend(joined.next());
         shoot.list(now, 100);
-        if shoot.watch.wants_facts() {
+        if shoot.judge.wants_facts() {
             shoot.learn(now);
         }
-        if shoot.watch.conclude().unwrap().verdict == Verdict::Outage {
+        if shoot.judge.conclude().unwrap().verdict == Verdict::Outage {
             break;
         }
         now = shoot.due(now);
@@ -307,7 +307,7 @@ fn leases_that_come_keep_no_outage_from_being_proven() {
         shoot.facts_read, 1,
         "no lease that comes has them read again"
     );
-    assert!(shoot.watch.lacks_facts(), "when there is time");
+    assert!(shoot.judge.lacks_facts(), "when there is time");
 }
 
 /// Nobody could be heard in that time, in which machines may have been taken down.
@@ -336,7 +336,7 @@ fn facts_that_come_late_are_not_acted_on() {
     let mut now = shoot.due(105.0);
     while now < came {
         shoot.list(now, 100);
-        let late = shoot.watch.conclude().unwrap();
+        let late = shoot.judge.conclude().unwrap();
         assert_ne!(late.verdict, Verdict::Outage);
         now = shoot.due(now);
     }
@@ -344,12 +344,12 @@ fn facts_that_come_late_are_not_acted_on() {
     shoot.learn(read);
     assert!(shoot.due(now) < usual, "the leases are read immediately");
     shoot.list(now, 100);
-    let late = shoot.watch.conclude().unwrap();
+    let late = shoot.judge.conclude().unwrap();
     assert_eq!(late.verdict, Verdict::Undetermined(Doubt::FactsOutdated));
-    assert!(!late.decides && shoot.watch.wants_facts());
+    assert!(!late.decides && shoot.judge.wants_facts());
     shoot.learn(now);
     shoot.list(now, 100);
-    assert_eq!(shoot.watch.conclude().unwrap().verdict, Verdict::Outage);
+    assert_eq!(shoot.judge.conclude().unwrap().verdict, Verdict::Outage);
 }
 
 /// Seconds after the last read of Nodes and Machines, while the leases are silent or not.
@@ -365,13 +365,13 @@ fn nodes_and_machines_are_read_again_while_the_cluster_is_suspect_or_protected(
 ) {
     let mut shoot = Shoot::new(RULES);
     let (when, _) = shoot.probe_until(Verdict::Outage, 105.0, 100);
-    shoot.watch.set_protected(protected);
+    shoot.judge.set_protected(protected);
     shoot.learn(when.ceil());
     let (read, mut wanted) = (when.ceil() as i64, None);
     for now in read + 1..read + 100 {
         let renewed = if silent { 100 } else { now };
         shoot.list(now as f64, renewed);
-        wanted = wanted.or_else(|| shoot.watch.wants_facts().then_some(now - read));
+        wanted = wanted.or_else(|| shoot.judge.wants_facts().then_some(now - read));
     }
     assert_eq!(wanted, expected);
 }
@@ -383,12 +383,12 @@ fn a_lease_that_comes_to_a_protected_cluster_has_nodes_and_machines_read() {
         let mut shoot = Shoot::new(RULES);
         shoot.probe(105.0, 100);
         shoot.learn(105.0);
-        shoot.watch.set_protected(protected);
-        assert!(!shoot.watch.wants_facts());
+        shoot.judge.set_protected(protected);
+        assert!(!shoot.judge.wants_facts());
         shoot.names.push("d");
         shoot.list(106.0, 105);
-        assert!(shoot.watch.lacks_facts());
-        assert_eq!(shoot.watch.wants_facts(), protected);
+        assert!(shoot.judge.lacks_facts());
+        assert_eq!(shoot.judge.wants_facts(), protected);
     }
 }
 
@@ -444,11 +444,11 @@ fn the_node_of_a_lease_that_is_created_anew_is_read_when_there_is_time() {
         (seen.candidates, unread, seen.counter_evidence),
         (2, Some(&1), 1)
     );
-    assert!(shoot.watch.lacks_facts());
+    assert!(shoot.judge.lacks_facts());
     shoot.learn(109.0);
-    assert!(shoot.watch.lacks_facts(), "they were asked for before");
+    assert!(shoot.judge.lacks_facts(), "they were asked for before");
     shoot.learn(111.0);
-    assert!(!shoot.watch.lacks_facts());
+    assert!(!shoot.judge.lacks_facts());
     assert_eq!(shoot.probe(120.0, 119).assessment.candidates, 3);
 }
 
@@ -458,10 +458,10 @@ fn what_was_silent_before_a_cut_counts_neither_way() {
     let mut shoot = Shoot::new(RULES);
     shoot.names = vec!["a", "b", "c", "d", "e"];
     let (when, _) = shoot.probe_each_until(Verdict::Outage, 105.0, &[100, 100, 100, 100, 126]);
-    shoot.watch.set_protected(true);
+    shoot.judge.set_protected(true);
     let fresh = |now: f64| now as i64;
     let now = when + 60.0;
-    shoot.watch.set_cut(Some(at(now)), true);
+    shoot.judge.set_cut(Some(at(now)), true);
     let now = now + 5.0;
     let seen = shoot.probe_each(now, &[100, 100, 100, 100, fresh(now)]);
     let cut = seen.assessment.excluded.get(&Exclusion::Disregarded);
@@ -469,7 +469,7 @@ fn what_was_silent_before_a_cut_counts_neither_way() {
         (seen.verdict, seen.assessment.candidates, cut),
         (Verdict::Healthy, 1, Some(&4))
     );
-    shoot.watch.set_protected(false);
+    shoot.judge.set_protected(false);
     // The last one falls silent as well, which is no outage of a network: it is one.
     let last = fresh(now);
     let (later, seen) = shoot.probe_each_until(
@@ -491,7 +491,7 @@ fn what_was_silent_before_a_cut_counts_neither_way() {
     // What had not expired by then may belong to an outage that begins.
     let (mut later, names) = (Shoot::new(RULES), vec!["a", "b", "c", "d", "e"]);
     later.names = names;
-    later.watch.set_cut(Some(at(500.0)), false);
+    later.judge.set_cut(Some(at(500.0)), false);
     let (_, outage) = later.probe_each_until(Verdict::Outage, 505.0, &[100, 100, 495, 495, 495]);
     let cut = outage.assessment.excluded.get(&Exclusion::Disregarded);
     assert_eq!((outage.assessment.expired, cut), (3, Some(&2)));
@@ -499,9 +499,9 @@ fn what_was_silent_before_a_cut_counts_neither_way() {
     // Nothing but what was cut is left: there is nothing to protect.
     let mut heir = Shoot::new(RULES);
     heir.names.clone_from(&shoot.names);
-    heir.watch.set_cut(Some(at(500.0)), true);
+    heir.judge.set_cut(Some(at(500.0)), true);
     for protected in [true, false] {
-        heir.watch.set_protected(protected);
+        heir.judge.set_protected(protected);
         let seen = heir.probe_each(1_000.0 + f64::from(u8::from(!protected)), &[100; 5]);
         assert_eq!(
             (seen.verdict, seen.assessment.candidates),
@@ -527,7 +527,7 @@ fn an_outage_is_not_forgotten_by_a_verdict_of_before_its_protection() {
         };
         let before = next(3.0, &mut shoot);
         assert_eq!((before.verdict, before.onset), (Verdict::Healthy, None));
-        shoot.watch.set_protected(protected);
+        shoot.judge.set_protected(protected);
         let after = next(6.0, &mut shoot);
         assert_eq!(after.verdict, Verdict::Healthy);
         assert_eq!(after.onset.is_some(), protected);
@@ -544,7 +544,7 @@ fn nodes_that_count_are_back_when_they_are_fresh_and_ready() {
     // One is well, and three fall silent.
     let (when, outage) = shoot.probe_each_until(Verdict::Outage, 105.0, &[100, 100, 100, 125]);
     assert_eq!(returning(&outage), (0, 0), "nothing is protected");
-    shoot.watch.set_protected(true);
+    shoot.judge.set_protected(true);
     // Two are back.
     let fresh = |now: f64| now as i64;
     let some = |now: f64| [fresh(now), fresh(now), 100, fresh(now)];
@@ -555,7 +555,7 @@ fn nodes_that_count_are_back_when_they_are_fresh_and_ready() {
         (0, 4),
         "nothing was read of the nodes since"
     );
-    shoot.watch.set_awaits(Some(at(when + 10.0)));
+    shoot.judge.set_awaits(Some(at(when + 10.0)));
     shoot.learn_ready(&["a", "d"], when + 12.0);
     let seen = shoot.probe_each(when + 20.0, &some(when + 20.0));
     assert_eq!(returning(&seen), (2, 4));
@@ -589,12 +589,12 @@ fn what_was_silent_before_an_outage_does_not_prolong_it() {
     let (when, outage) = shoot.probe_each_until(Verdict::Outage, start + 15.0, &dead(HOUR));
     let onset = outage.onset.unwrap();
     assert!((seconds(onset) - start).abs() < 3.0, "{onset:?}");
-    shoot.watch.set_protected(true);
+    shoot.judge.set_protected(true);
     let when = when + 1_800.0;
     let back = |now: f64| [100, 100, 100, HOUR, now as i64, now as i64];
     let mut heir = Shoot::new(RULES);
     heir.names.clone_from(&shoot.names);
-    heir.watch.set_protected(true);
+    heir.judge.set_protected(true);
     heir.revision = 20_000;
     let seen = heir.probe_each(when + 5.0, &back(when + 5.0));
     assert_ne!(seen.verdict, Verdict::Healthy, "{seen:?}");
@@ -602,7 +602,7 @@ fn what_was_silent_before_an_outage_does_not_prolong_it() {
     let recovered = shoot.probe_each(when + 5.0, &back(when + 5.0));
     assert_eq!(recovered.verdict, Verdict::Healthy, "{recovered:?}");
     assert_eq!(recovered.assessment.candidates, 3);
-    shoot.watch.set_protected(false);
+    shoot.judge.set_protected(false);
     let over = shoot.probe_each(when + 15.0, &back(when + 15.0));
     assert_eq!(over.onset, None);
 }

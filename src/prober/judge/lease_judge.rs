@@ -1,13 +1,10 @@
 //! The pure half of one cluster's loop: evidence in, the next read and the verdict out.
 //!
-//! The loop asks [`Watch::next`] when to read and [`Watch::request`] how, passes results, and acts on
-//! [`Conclusion`]s. The watch holds no client and no clock, so that a simulation can drive it.
-
-mod nodes;
+//! The loop asks [`LeaseJudge::next`] when to read and [`LeaseJudge::request`] how, passes results, and acts on
+//! [`Conclusion`]s. The judge holds no client and no clock, so that a simulation can drive it.
 
 use std::time::Duration;
 
-use self::nodes::NodeFacts;
 use crate::{
     prober::{
         leases::{Intake, Leases},
@@ -23,6 +20,11 @@ use crate::{
 /// Judgement: bytes of lists per second, of leases and of Nodes each. 10,000 leases every third of a renewal
 /// period are less.
 pub(crate) const RATE: f64 = 4.0 * 1024.0 * 1024.0;
+
+/// Judgement: nothing is acted on by Nodes and Machines that are older: a read may fail once, or be put off for 30 s.
+const OLD: Duration = Duration::from_secs(90);
+/// They are read again after this at the latest, however long renewal periods are.
+const AGAIN: Duration = Duration::from_secs(60);
 
 const OUTDATED: Verdict = Verdict::Undetermined(Doubt::FactsOutdated);
 
@@ -56,10 +58,13 @@ pub struct Conclusion {
 
 /// One cluster's evidence.
 #[derive(Clone, Debug, Default)]
-pub struct Watch {
+pub struct LeaseJudge {
     rules: LeaseRules,
     leases: Leases,
-    pub(in crate::prober) facts: NodeFacts,
+    /// When the reads of Nodes and Machines began by which leases count; `None` if they say nothing.
+    facts_read: Option<MonoTime>,
+    /// When they were to be read again: ones from before say nothing.
+    facts_forgot: MonoTime,
     /// When the next list may be read, by the size of the last.
     allowed: Option<MonoTime>,
     /// The last verdict waits for Nodes and Machines.
@@ -74,19 +79,14 @@ pub struct Watch {
     awaits: Option<MonoTime>,
     assessment: Option<Assessment>,
     last: Option<LastRead>,
-    in_a_row: InARow,
-}
-
-/// How often the same has come in a row.
-#[derive(Clone, Copy, Debug, Default)]
-struct InARow {
+    /// How often the same has come in a row.
     failures: u32,
     outages: u32,
     recoveries: u32,
 }
 
-impl Watch {
-    /// A watch that has seen nothing yet.
+impl LeaseJudge {
+    /// A judge that has seen nothing yet.
     pub fn new(rules: LeaseRules) -> Self {
         Self {
             rules,
@@ -99,14 +99,14 @@ impl Watch {
     pub(crate) fn set_rules(&mut self, rules: LeaseRules) {
         self.end_outage();
         self.rules = rules;
-        (self.in_a_row.outages, self.in_a_row.recoveries) = (0, 0);
+        (self.outages, self.recoveries) = (0, 0);
         let at = self.assessment.as_ref().map(|seen| seen.at);
         self.assessment = at.map(|at| self.assess(at));
     }
 
     /// This process leads from now on. Its evidence counts, its earlier verdicts do not.
     pub fn begin_term(&mut self) {
-        (self.in_a_row.outages, self.in_a_row.recoveries) = (0, 0);
+        (self.outages, self.recoveries) = (0, 0);
         self.onset = None;
     }
 
@@ -117,14 +117,14 @@ impl Watch {
         }
         if protected && !self.protected {
             // Earlier verdicts had to meet less.
-            self.in_a_row.recoveries = 0;
+            self.recoveries = 0;
         }
         self.protected = protected;
     }
 
     /// Forgets an outage that was over by the last verdict, unless the cluster has been protected since.
     fn end_outage(&mut self) {
-        if !self.protected && self.in_a_row.recoveries > 0 {
+        if !self.protected && self.recoveries > 0 {
             self.onset = None;
         }
     }
@@ -134,7 +134,7 @@ impl Watch {
     pub(crate) fn set_cut(&mut self, cut: Option<MonoTime>, ended: bool) {
         let expiry = self.rules.expiry(Duration::ZERO);
         let expired = cut.map(|cut| cut - expiry.unwrap_or_default());
-        self.leases.set_cut(expired, ended);
+        (self.leases.cut, self.leases.ended) = (expired, ended);
     }
 
     /// Since when a restore has been allowed that waits for nodes, if one does.
@@ -149,7 +149,7 @@ impl Watch {
         }
         let current = self
             .awaits
-            .is_some_and(|since| self.facts.read >= Some(since));
+            .is_some_and(|since| self.facts_read >= Some(since));
         Returning::new(&self.leases, &self.rules, self.from(), current, at)
     }
 
@@ -196,8 +196,8 @@ impl Watch {
         let outcome = if let Said::Throttled(wait) = said {
             ReadOutcome::Throttled(wait)
         } else {
-            self.in_a_row.failures = self.in_a_row.failures.saturating_add(1);
-            let in_a_row = self.in_a_row.failures;
+            self.failures = self.failures.saturating_add(1);
+            let in_a_row = self.failures;
             ReadOutcome::Failed { in_a_row }
         };
         self.proof.failed();
@@ -218,7 +218,7 @@ impl Watch {
         if intake == Intake::Stale {
             return intake;
         }
-        self.in_a_row.failures = 0;
+        self.failures = 0;
         self.is_due = false;
         if intake == Intake::RolledBack {
             self.proof = Proof::default();
@@ -254,8 +254,29 @@ impl Watch {
     /// and again while the cluster is suspect or protected.
     pub fn wants_facts(&self) -> bool {
         let seen = self.assessment.as_ref();
-        let seen = seen.filter(|seen| seen.protected || seen.suspect());
-        seen.is_some_and(|seen| self.facts.are_wanted(seen, &self.proof, &self.leases))
+        let Some(seen) = seen.filter(|seen| seen.protected || seen.suspect()) else {
+            return false;
+        };
+        let Some(read) = self.facts_read else {
+            return seen.protected || self.proof.counts_since().is_some();
+        };
+        let is_old = seen.at.since(read) >= self.leases.look_again().min(AGAIN);
+        let lacks_some = seen.protected && !self.leases.are_placed();
+        is_old || lacks_some || seen.suspect() && self.is_before_proof(read, seen)
+    }
+
+    /// Whether Nodes and Machines are too old to act on.
+    fn are_facts_old(&self, seen: &Assessment) -> bool {
+        self.facts_read
+            .is_none_or(|read| seen.at.since(read) >= OLD)
+    }
+
+    /// Whether facts that were read then are older, by more than a renewal period, than the reads that watch the
+    /// silence: a node that was taken down since is silent for a good reason. A lease that makes a cluster suspect has
+    /// been silent for more than a period.
+    fn is_before_proof(&self, read: MonoTime, seen: &Assessment) -> bool {
+        let since = self.proof.counts_since();
+        since.is_some_and(|since| read + seen.period < since)
     }
 
     /// Whether Nodes and Machines say too little to judge an outage by: they have not been read, leases have come
@@ -263,25 +284,25 @@ impl Watch {
     pub(crate) fn lacks_facts(&self) -> bool {
         let seen = self.assessment.as_ref();
         let none_counts = seen.is_none_or(|seen| seen.candidates == 0);
-        self.facts.read.is_none() || none_counts || !self.leases.are_placed()
+        self.facts_read.is_none() || none_counts || !self.leases.are_placed()
     }
 
     /// Whether Nodes and Machines have been read since the leases are those that they are.
     pub(crate) fn has_facts(&self) -> bool {
-        self.facts.read.is_some()
+        self.facts_read.is_some()
     }
 
     /// Has Nodes and Machines read again before any verdict that depends on them.
     pub(crate) fn forget_facts(&mut self, now: MonoTime) {
-        (self.facts.read, self.facts.forgot) = (None, now);
+        (self.facts_read, self.facts_forgot) = (None, now);
         self.leases.doubt_nodes();
     }
 
     /// Takes in Nodes and Machines.
     pub fn learn(&mut self, facts: &Facts<'_>) {
         self.leases.learn(facts);
-        self.facts.read = Some(facts.began).filter(|began| *began >= self.facts.forgot);
-        if self.facts.read.is_none() {
+        self.facts_read = Some(facts.began).filter(|began| *began >= self.facts_forgot);
+        if self.facts_read.is_none() {
             self.leases.doubt_nodes();
         }
         self.is_due = self.awaits_facts;
@@ -292,12 +313,15 @@ impl Watch {
     pub fn conclude(&mut self) -> Option<Conclusion> {
         let assessment = self.assessment.clone()?;
         let verdict = assessment.verdict(&self.rules, &self.proof);
-        let facts = &self.facts;
+        let read = self.facts_read;
+        let are_old = self.are_facts_old(&assessment);
+        let is_before = read.is_some_and(|read| self.is_before_proof(read, &assessment));
         let verdict = match verdict {
-            Verdict::Outage if facts.are_outdated(&assessment, &self.proof) => OUTDATED,
+            // Silence must not be acted on by such facts, however late they came.
+            Verdict::Outage if are_old || is_before => OUTDATED,
             // Whatever ends a protection is known of the nodes.
-            Verdict::Healthy if self.protected && facts.read.is_none() => OUTDATED,
-            Verdict::Healthy if assessment.abandoned && facts.are_old(&assessment) => OUTDATED,
+            Verdict::Healthy if self.protected && read.is_none() => OUTDATED,
+            Verdict::Healthy if assessment.abandoned && are_old => OUTDATED,
             verdict => verdict,
         };
         let awaits = Verdict::Undetermined(Doubt::NoCandidates);
@@ -307,14 +331,14 @@ impl Watch {
                 let silence = assessment.longest_silence;
                 let first = silence.map(|longest| assessment.at - longest);
                 self.onset = self.onset.or(first);
-                self.in_a_row.outages = self.in_a_row.outages.saturating_add(1);
-                self.in_a_row.recoveries = 0;
-                self.in_a_row.outages >= self.rules.failure_threshold
+                self.outages = self.outages.saturating_add(1);
+                self.recoveries = 0;
+                self.outages >= self.rules.failure_threshold
             }
             Verdict::Healthy => {
-                self.in_a_row.recoveries = self.in_a_row.recoveries.saturating_add(1);
-                self.in_a_row.outages = 0;
-                self.in_a_row.recoveries >= self.rules.success_threshold
+                self.recoveries = self.recoveries.saturating_add(1);
+                self.outages = 0;
+                self.recoveries >= self.rules.success_threshold
             }
             Verdict::Undetermined(_) => false,
         };
