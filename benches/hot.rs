@@ -66,20 +66,18 @@ fn decode_5000_leases(bencher: Bencher<'_, '_>) {
 /// What follows from a list in which all have renewed: ages, verdict, and when to read again.
 #[divan::bench]
 fn judge_5000_leases(bencher: Bencher<'_, '_>) {
-    let lists: Vec<List<Lease>> = LEASE_LISTS
-        .iter()
-        .map(|body| List::<Lease>::decode(body).unwrap())
-        .collect();
+    let lists = LEASE_LISTS.iter().enumerate();
+    let lists = lists.map(|(number, body)| read(List::decode(body).unwrap(), number));
+    let lists: Vec<LeaseRead> = lists.collect();
     let (last, before) = lists.split_last().unwrap();
     let mut watch = LeaseJudge::new(RULES);
-    for (number, list) in before.iter().enumerate() {
-        watch.observe(&read(list.clone(), number));
+    for list in before {
+        watch.observe(list);
     }
-    let last = read(last.clone(), before.len());
     bencher
         .with_inputs(|| watch.clone())
         .bench_local_refs(|watch| {
-            watch.observe(&last);
+            watch.observe(last);
             watch.conclude();
             watch.next(moment(before.len()), 0.5)
         });

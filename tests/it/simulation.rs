@@ -105,9 +105,9 @@ pub(crate) enum FaultKind {
 /// What the operator concluded, beside the truth.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    outages: Vec<Outage>,
-    estimates: Vec<Estimate>,
-    reads: Vec<Read>,
+    pub(crate) outages: Vec<Outage>,
+    pub(crate) estimates: Vec<Estimate>,
+    pub(crate) reads: Vec<Read>,
     /// How often Nodes and Machines were read.
     pub(crate) facts_read: usize,
     /// When the operator first saw reason to scale the dependents down.
@@ -147,21 +147,6 @@ pub(crate) struct Estimate {
     pub(crate) truth: f64,
 }
 
-impl Findings {
-    pub(crate) fn outages(&self) -> impl Iterator<Item = &Outage> {
-        self.outages.iter()
-    }
-
-    pub(crate) fn reads(&self) -> &[Read] {
-        &self.reads
-    }
-
-    pub(crate) fn estimates(&self) -> impl Iterator<Item = &Estimate> {
-        self.estimates.iter()
-    }
-}
-
-/// The state of one lease from a moment on.
 impl Scenario {
     fn period(&self) -> f64 {
         f64::from(self.lease_seconds) / 4.0

@@ -100,7 +100,7 @@ proptest! {
     /// Silence is only ever claimed of leases that are silent.
     #[test]
     fn no_outage_while_the_fraction_renews_within_the_expiry(scenario in scenarios()) {
-        for outage in run(&scenario).outages() {
+        for outage in run(&scenario).outages {
             prop_assert!(
                 outage.truly_silent_for + outage.unwatched_steps
                     >= outage.expiry - SLACK - scenario.skew(),
@@ -120,7 +120,7 @@ proptest! {
     /// what the read took that was the first to find it back.
     #[test]
     fn no_outage_within_one_and_a_half_periods_of_a_disturbance(scenario in scenarios()) {
-        for outage in run(&scenario).outages() {
+        for outage in run(&scenario).outages {
             let quiet = outage.at - outage.last_disturbance;
             prop_assert!(
                 quiet >= 1.5 * outage.period - MOST_READ,
@@ -137,7 +137,7 @@ proptest! {
         scenario.faults.retain(|fault| {
             !matches!(fault.kind, FaultKind::ServerStep(_) | FaultKind::Rollback)
         });
-        for estimate in run(&scenario).estimates() {
+        for estimate in run(&scenario).estimates {
             let off = scenario.skew() + 1e-3;
             prop_assert!(
                 estimate.earliest.is_none_or(|earliest| earliest <= estimate.truth + off)
@@ -186,7 +186,7 @@ proptest! {
         let findings = run(&scenario);
         let Findings { deadline: Some(deadline), .. } = findings else {
             // Leases that are renewed too slowly for the grace are never judged.
-            prop_assert!(findings.outages().next().is_none());
+            prop_assert!(findings.outages.is_empty());
             return Ok(());
         };
         let acted = findings.acted;
@@ -227,14 +227,14 @@ proptest! {
         let findings = run(&scenario);
         // There is no hurry to know which leases count as long as all are fresh.
         prop_assert_eq!(findings.facts_read, 0);
-        prop_assert!(findings.reads().len() as f64 >= (HORIZON - OPERATOR_STARTS)
+        prop_assert!(findings.reads.len() as f64 >= (HORIZON - OPERATOR_STARTS)
             / (1.2 * scenario.interval + MOST_READ) - 1.0);
-        for read in findings.reads() {
+        for read in &findings.reads {
             prop_assert!(!read.suspect && !read.consistent, "{read:?}");
             // Only caches of different age can answer with what is older than what was seen.
             prop_assert!(!read.again || scenario.cache_ages.len() > 1, "{read:?}");
         }
-        for pair in findings.reads().windows(2) {
+        for pair in findings.reads.windows(2) {
             let (before, read) = (&pair[0], &pair[1]);
             let gap = read.at - before.at + 1e-6;
             prop_assert!(gap >= scenario.interval.min(spare), "{before:?} {read:?}");

@@ -150,12 +150,4 @@ proptest! {
             prop_assert!(next <= finished.max(at(112.0)), "later than the interval: {next:?}");
         }
     }
-
-    #[test]
-    fn jitter_lengthens_the_interval_by_its_factor(draw in 0.0..1.0_f64, factor in 0.0..=1.0_f64) {
-        let rules = LeaseRules { jitter_factor: factor, ..RULES };
-        let last = LastRead { started: at(100.0), finished: at(100.0), outcome: read(false) };
-        let interval = rules.next(&last, None, &Proof::default(), draw).since(last.started);
-        prop_assert_eq!(interval, RULES.interval.mul_f64(1.0 + factor * draw));
-    }
 }
