@@ -277,12 +277,13 @@ impl Leases {
             let epoch = clock.epoch;
             range.contains(&seconds).then_some(Stamp { seconds, epoch })
         });
-        let stamped = stamp
-            .zip(clock)
-            .and_then(|(stamp, clock)| clock.window_of(stamp));
-        let window = seen.narrowed_by(stamped);
         // One that contradicts what was seen is of another server's clock: drift must not let it agree later.
-        let stamp = stamp.filter(|_| stamped.is_some_and(|stamped| seen.meets(stamped)));
+        let stamped = stamp.zip(clock).and_then(|(stamp, clock)| {
+            let stamped = clock.window_of(stamp);
+            stamped.filter(|stamped| seen.meets(*stamped))
+        });
+        let stamp = stamp.filter(|_| stamped.is_some());
+        let window = seen.narrowed_by(stamped);
 
         // What we saw is too coarse to notice that a node's clock has stepped.
         let shown = lease.renew_time.map(|time| {
