@@ -438,12 +438,12 @@ impl<'a> Operator<'a> {
             name: name(node),
             ..Node::default()
         });
-        self.judge.learn(&Facts {
+        let facts = Facts {
             began: moment(began),
-            nodes: &nodes.collect::<Vec<_>>(),
+            nodes: nodes.collect(),
             machines: None,
-            pools: &BTreeMap::new(),
-        });
+        };
+        self.judge.learn(&facts, &BTreeMap::new());
     }
 
     /// Concludes from what has been read by then.

@@ -14,16 +14,15 @@ use crate::{
     gardener::{MACHINES, Machine, MachineList},
     prober::{
         lease_judge::Request,
+        nodes::Facts,
         secrets::{Named, Secrets},
     },
     runtime::{
         seed::{CallError, Seed},
         watch::Watches,
     },
-    shoot::{
-        self, Consistency, Dial, LeaseRead, Node, SEED_UNREADABLE, Said, Shoot, Target, Unread,
-    },
-    util::text::clean,
+    shoot::{self, Consistency, Dial, LeaseRead, SEED_UNREADABLE, Said, Shoot, Target, Unread},
+    util::{mono_time::MonoTime, text::clean},
 };
 
 /// The kind of a list of Machines.
@@ -109,7 +108,7 @@ impl Evidence {
             }
             None => Consistency::Cached,
         };
-        let began = Instant::now();
+        let began = MonoTime::now();
         let (nodes, bytes) = shoot.nodes(consistency, NODES_LIMIT).await?;
         let machines = match &seed {
             Some(seed) => self.machines(&cluster, seed).await.map_err(|problem| {
@@ -117,17 +116,21 @@ impl Evidence {
                 let message = format!("{place} could not be read from the seed: {problem}");
                 Unread::new(SEED_UNREADABLE, message)
             })?,
-            None => Machines::Unread,
+            None => None,
         };
         Ok(NodeLists {
-            began,
-            nodes,
+            facts: Facts {
+                began,
+                nodes,
+                machines,
+            },
+            has_machines: seed.is_some(),
             bytes,
-            machines,
         })
     }
 
-    async fn machines(&self, cluster: &str, seed: &Seed) -> Result<Machines, String> {
+    /// Lists the Machines of this cluster; `None` where the seed does not serve them.
+    async fn machines(&self, cluster: &str, seed: &Seed) -> Result<Option<Vec<Machine>>, String> {
         let list = http::Request::get(MachineList::path(cluster)).body(Vec::new());
         let list = list.map_err(|failed| failed.to_string())?;
         let list = seed.client().request::<MachineList>(list);
@@ -138,9 +141,9 @@ impl Evidence {
                 let kind = clean(&list.kind, MAX_KIND);
                 Err(format!("kind {kind:?} came instead of {MACHINE_LIST}"))
             }
-            Ok(list) => Ok(Machines::Served(list.items)),
+            Ok(list) => Ok(Some(list.items)),
             Err(failed) if failed.code() == Some(404) => match self.lacks_machines(seed).await {
-                Ok(true) => Ok(Machines::Unserved),
+                Ok(true) => Ok(None),
                 Ok(false) => Err(failed.to_string()),
                 Err(failed) => Err(failed.to_string()),
             },
@@ -166,21 +169,11 @@ impl Evidence {
 
 /// The Nodes and Machines of one cluster.
 pub(crate) struct NodeLists {
-    /// When the request began.
-    pub(crate) began: Instant,
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) facts: Facts,
+    /// Machines were asked for, and neither came from a cache.
+    pub(crate) has_machines: bool,
     /// The size of the list of Nodes.
     pub(crate) bytes: usize,
-    pub(crate) machines: Machines,
-}
-
-/// The Machines of one cluster.
-pub(crate) enum Machines {
-    /// They were not asked for.
-    Unread,
-    /// The seed does not serve them.
-    Unserved,
-    Served(Vec<Machine>),
 }
 
 /// The sources of one cluster's evidence. They move through each read, so that a read that is

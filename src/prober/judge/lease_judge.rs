@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::{
     prober::{
         leases::{Intake, Leases},
-        nodes::Facts,
+        nodes::{Facts, Pools},
         proof::Proof,
         schedule::{LastRead, ReadOutcome},
         verdict::{Assessment, Doubt, LeaseRules, Returning, Verdict},
@@ -299,8 +299,8 @@ impl LeaseJudge {
     }
 
     /// Takes in Nodes and Machines.
-    pub fn learn(&mut self, facts: &Facts<'_>) {
-        self.leases.learn(facts);
+    pub fn learn(&mut self, facts: &Facts, pools: &Pools) {
+        self.leases.learn(facts, pools);
         self.facts_read = Some(facts.began).filter(|began| *began >= self.facts_forgot);
         if self.facts_read.is_none() {
             self.leases.doubt_nodes();

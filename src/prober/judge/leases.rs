@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use self::clock::{OtherClock, ServerClock, Stamp};
 use super::{
-    nodes::{Facts, Place, Places},
+    nodes::{Facts, Place, Places, Pools},
     proof::Proof,
 };
 use crate::{
@@ -142,8 +142,8 @@ impl Leases {
     }
 
     /// Learns from Nodes and Machines which leases count, of those that there were before both were read.
-    pub(crate) fn learn(&mut self, facts: &Facts<'_>) {
-        let places = Places::new(facts, self.beats.keys());
+    pub(crate) fn learn(&mut self, facts: &Facts, pools: &Pools) {
+        let places = Places::new(facts, pools, self.beats.keys());
         for (name, beat) in &mut self.beats {
             beat.place = match beat.since <= facts.began {
                 true => places.of(name),

@@ -97,18 +97,19 @@ impl Exclusion {
     }
 }
 
-/// Nodes and Machines of a cluster, as they were read past every cache.
-#[derive(Clone, Copy, Debug)]
-pub struct Facts<'a> {
+/// Nodes and Machines of a cluster, as they were read.
+#[derive(Clone, Debug)]
+pub struct Facts {
     /// When the reads began.
     pub began: MonoTime,
     /// The Nodes.
-    pub nodes: &'a [Node],
+    pub nodes: Vec<Node>,
     /// The Machines; `None` where the seed does not serve them: then the rules about them are skipped.
-    pub machines: Option<&'a [Machine]>,
-    /// The worker pools of the Shoot, by name: the node conditions on which their machines are replaced.
-    pub pools: &'a BTreeMap<String, Vec<String>>,
+    pub machines: Option<Vec<Machine>>,
 }
+
+/// The worker pools of a Shoot, by name: the node conditions on which their machines are replaced.
+pub type Pools = BTreeMap<String, Vec<String>>;
 
 /// State of a lease's node, and its zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -143,7 +144,7 @@ pub(super) struct Places<'a> {
     by_machine: Option<HashMap<&'a str, Option<Exclusion>>>,
     /// Some Machine names no node.
     unnamed: bool,
-    pools: &'a BTreeMap<String, Vec<String>>,
+    pools: &'a Pools,
     /// The zones by name, with their index.
     zones: BTreeMap<&'a str, u16>,
 }
@@ -152,7 +153,8 @@ impl<'a> Places<'a> {
     /// Applies the rules to what was read. Only zones of nodes with one of these leases count: of Nodes
     /// without a lease there can be any number.
     pub(super) fn new(
-        facts: &Facts<'a>,
+        facts: &'a Facts,
+        pools: &'a Pools,
         mut leases: impl Iterator<Item = impl AsRef<str>>,
     ) -> Self {
         let nodes = facts.nodes.iter().map(|node| (&*node.name, node));
@@ -161,12 +163,13 @@ impl<'a> Places<'a> {
             .by_ref()
             .filter_map(|name| zone(nodes.get(name.as_ref())?))
             .collect();
-        let mut machines = facts.machines.into_iter().flatten();
+        let machines = facts.machines.as_deref();
+        let mut named = machines.into_iter().flatten();
         Self {
             nodes,
-            by_machine: facts.machines.map(excluded_by_machines),
-            unnamed: machines.any(|machine| machine.node.is_none()),
-            pools: facts.pools,
+            by_machine: machines.map(excluded_by_machines),
+            unnamed: named.any(|machine| machine.node.is_none()),
+            pools,
             zones: zones.into_iter().zip(0..=u16::MAX).collect(),
         }
     }
@@ -246,7 +249,7 @@ fn excluded_by_machines(machines: &[Machine]) -> HashMap<&str, Option<Exclusion>
 fn excluded(
     node: &Node,
     by_machine: Option<&HashMap<&str, Option<Exclusion>>>,
-    pools: &BTreeMap<String, Vec<String>>,
+    pools: &Pools,
 ) -> Option<Exclusion> {
     if node.exclude_disruption {
         return Some(Exclusion::ExcludedByLabel);
@@ -359,26 +362,20 @@ mod tests {
         Some(machines.collect())
     }
 
-    fn facts<'a>(
-        nodes: &'a [Node],
-        machines: Option<&'a [Machine]>,
-        pools: &'a BTreeMap<String, Vec<String>>,
-    ) -> Facts<'a> {
+    fn facts(nodes: Vec<Node>, machines: Option<Vec<Machine>>) -> Facts {
         Facts {
             began: MonoTime::default(),
             nodes,
             machines,
-            pools,
         }
     }
 
     /// The place of the lease `n`, where this is the only Node.
-    fn place(node: Node, machines: Option<&[Machine]>) -> Place {
-        let (nodes, pools) = ([node], pools());
-        Places::new(&facts(&nodes, machines, &pools), ["n"].iter()).of("n")
+    fn place(node: Node, machines: Option<Vec<Machine>>) -> Place {
+        Places::new(&facts(vec![node], machines), &pools(), ["n"].iter()).of("n")
     }
 
-    fn pools() -> BTreeMap<String, Vec<String>> {
+    fn pools() -> Pools {
         BTreeMap::from([
             ("own".to_owned(), vec!["Rusty".to_owned()]),
             ("none".to_owned(), Vec::new()),
@@ -442,7 +439,7 @@ mod tests {
         #[case] machines: Option<Vec<Machine>>,
         #[case] expected: Option<Exclusion>,
     ) {
-        assert_eq!(place(node, machines.as_deref()).excluded, expected);
+        assert_eq!(place(node, machines).excluded, expected);
     }
 
     #[rstest]
@@ -463,7 +460,7 @@ mod tests {
         // The rule needs no Machines.
         for machines in [of(&["Running"]), None] {
             let node = ill(pool, &["Ready", condition]);
-            assert_eq!(place(node, machines.as_deref()).excluded, expected);
+            assert_eq!(place(node, machines).excluded, expected);
         }
     }
 
@@ -479,9 +476,8 @@ mod tests {
         #[case] machines: Option<Vec<Machine>>,
         #[case] alive: usize,
     ) {
-        let (nodes, pools) = ([node], pools());
-        let facts = facts(&nodes, machines.as_deref(), &pools);
-        assert_eq!(Places::new(&facts, ["n"].iter()).alive(), alive);
+        let (facts, pools) = (facts(vec![node], machines), pools());
+        assert_eq!(Places::new(&facts, &pools, ["n"].iter()).alive(), alive);
     }
 
     #[test]
@@ -490,7 +486,7 @@ mod tests {
             zone: zone.map(str::to_owned),
             ..node(name)
         };
-        let nodes = [
+        let nodes = vec![
             zoned("n", Some("b")),
             zoned("o", Some("a")),
             zoned("p", None),
@@ -498,10 +494,9 @@ mod tests {
             zoned("s", Some("a\nb")),
             zoned("without a lease", Some("c")),
         ];
-        let pools = pools();
-        let facts = facts(&nodes, None, &pools);
+        let (facts, pools) = (facts(nodes, None), pools());
         let leases = ["n", "o", "p", "q", "s", "gone"];
-        let places = Places::new(&facts, leases.iter());
+        let places = Places::new(&facts, &pools, leases.iter());
         let zones = places.zones();
         assert_eq!(zones, ["a".into(), "b".into()]);
         let found = leases.map(|lease| Some(&*zones[usize::from(places.of(lease).zone?)]));

@@ -295,12 +295,12 @@ fn many_full_lists_are_kept_in_little() {
                     list,
                 });
                 let nodes = List::<Node>::decode(&nodes).unwrap().items;
-                watch.learn(&Facts {
+                let facts = Facts {
                     began: MonoTime::from_nanos(1),
-                    nodes: &nodes,
+                    nodes,
                     machines: None,
-                    pools: &BTreeMap::new(),
-                });
+                };
+                watch.learn(&facts, &BTreeMap::new());
                 watch
             })
             .collect();

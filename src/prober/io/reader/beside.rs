@@ -15,9 +15,8 @@ use crate::{
     },
     prober::{
         lease_judge::RATE,
-        nodes::Facts,
         schedule::{retry_after, throttled_for},
-        sources::{Machines, NodeLists},
+        sources::NodeLists,
     },
     shoot::{SEED_UNREADABLE, Said, Unread},
     util::now::wall,
@@ -192,23 +191,14 @@ impl Task {
         self.nodes.under_way = None;
         let now = Instant::now();
         let took = Duration::from_secs_f64(lists.bytes as f64 / RATE);
-        self.nodes.allowed = (lists.began + NODES_PAUSE).max(now + took);
+        let began = lists.facts.began.instant();
+        self.nodes.allowed = (began + NODES_PAUSE).max(now + took);
         self.nodes.failures = 0;
         self.nodes.error = None;
-        let machines = match &lists.machines {
-            Machines::Unread => None,
-            Machines::Unserved => Some(None),
-            Machines::Served(machines) => Some(Some(&**machines)),
-        };
-        if let Some(machines) = machines {
-            self.judge.learn(&Facts {
-                began: lists.began.into(),
-                nodes: &lists.nodes,
-                machines,
-                pools: &self.orders.settings.pools,
-            });
+        if lists.has_machines {
+            self.judge.learn(&lists.facts, &self.orders.settings.pools);
         }
-        Found::Nodes(Ok(NodeCounts::of(&lists.nodes)))
+        Found::Nodes(Ok(NodeCounts::of(&lists.facts.nodes)))
     }
 
     /// Puts Nodes and Machines off that could not be read. The leases are still read, since a proof allows no gap.

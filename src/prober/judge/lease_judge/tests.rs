@@ -99,12 +99,12 @@ impl Shoot {
     }
 
     fn learn_of(&mut self, nodes: &[Node], now: f64) {
-        self.judge.learn(&Facts {
+        let facts = Facts {
             began: at(now),
-            nodes,
+            nodes: nodes.to_vec(),
             machines: None,
-            pools: &BTreeMap::new(),
-        });
+        };
+        self.judge.learn(&facts, &BTreeMap::new());
     }
 
     /// Learns which nodes are ready.

@@ -199,12 +199,12 @@ fn what_is_known_of_a_lease_takes_little_room() {
 fn two_reads_show_that_no_node_is_meant_to_be_alive(#[case] reads: &[f64], #[case] expected: bool) {
     let mut leases = Leases::default();
     for read in reads {
-        leases.learn(&Facts {
+        let facts = Facts {
             began: at(*read),
-            nodes: &[],
+            nodes: vec![],
             machines: None,
-            pools: &BTreeMap::new(),
-        });
+        };
+        leases.learn(&facts, &BTreeMap::new());
     }
     assert_eq!(leases.are_abandoned(), expected);
     leases.doubt_nodes();

@@ -98,12 +98,12 @@ fn read(leases: impl Iterator<Item = (Option<i64>, i32)>) -> (Beats, Vec<Node>) 
 }
 
 fn learn(beats: &mut Beats, nodes: &[Node], machines: Option<&[Machine]>) {
-    beats.learn(&Facts {
+    let facts = Facts {
         began: at(NOW),
-        nodes,
-        machines,
-        pools: &BTreeMap::new(),
-    });
+        nodes: nodes.to_vec(),
+        machines: machines.map(<[_]>::to_vec),
+    };
+    beats.learn(&facts, &BTreeMap::new());
 }
 
 fn machine(node: &str, phase: &str) -> Machine {
