@@ -66,6 +66,8 @@ pub struct View {
     pub message: String,
     /// What its Nodes say. `None` until they were seen.
     pub nodes: Option<NodeCounts>,
+    /// What the looks at its providers of metrics have come to.
+    pub providers: Vec<CheckStatus>,
 }
 
 /// What is to be looked at, except for the Nodes.
@@ -154,7 +156,7 @@ impl Observation {
         self.retries = None;
         self.silent_before |= self.known.silent.is_some();
         self.known = Known::default();
-        let checks = self.statuses();
+        let checks = self.view().providers;
         self.adopt(settings, &checks, now, draw);
     }
 
@@ -360,17 +362,13 @@ impl Observation {
 
     /// What is reported of the cluster.
     pub fn view(&self) -> View {
+        let providers = self.providers.iter();
         View {
             state: self.state,
             message: self.message.clone(),
             nodes: self.known.nodes.clone(),
+            providers: providers.map(|it| it.status.clone()).collect(),
         }
-    }
-
-    /// What is reported of its providers of metrics.
-    pub fn statuses(&self) -> Vec<CheckStatus> {
-        let providers = self.providers.iter();
-        providers.map(|provider| provider.status.clone()).collect()
     }
 }
 

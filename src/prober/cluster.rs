@@ -16,7 +16,7 @@ use super::{
     treatment::{ClusterObject, Treatment},
 };
 use crate::{
-    api::{CheckStatus, ClusterHealthStatus, Protection},
+    api::{ClusterHealthStatus, Protection},
     checks::{Checks, Runner},
     cluster::Settings,
     observer::{View, state::Observation},
@@ -58,17 +58,9 @@ pub(crate) struct ClusterLoop {
     policy: Option<Arc<str>>,
     /// The UID of the Cluster that is observed.
     uid: Option<Arc<str>>,
-    seen: Seen,
-    counted: InState,
-}
-
-/// What was last observed of the cluster beside its leases.
-#[derive(Default)]
-struct Seen {
-    /// Its state.
+    /// What was last observed of the cluster beside its leases.
     view: Option<View>,
-    /// What the looks at its providers of metrics have come to.
-    providers: Vec<CheckStatus>,
+    counted: InState,
 }
 
 /// Beginning of a loop.
@@ -109,7 +101,7 @@ impl ClusterLoop {
             recalled: known.cloned().map(Box::new),
             policy: known.and_then(|known| Some(known.policy.as_deref()?.into())),
             uid: None,
-            seen: Seen::default(),
+            view: None,
             counted: shared.means.metrics.observed.cluster(),
             name,
             shared,
@@ -217,8 +209,7 @@ impl ClusterLoop {
         let status = self.recalled.take();
         let observer = settings.observer.clone();
         let observation = Observation::new(observer, status.as_deref(), Instant::now(), 0.0);
-        self.seen.view = Some(observation.view());
-        self.seen.providers = observation.statuses();
+        self.view = Some(observation.view());
         Arc::new(Mutex::new(status))
     }
 
@@ -233,8 +224,7 @@ impl ClusterLoop {
             // It was read by settings that are not in force any more.
             return false;
         }
-        self.seen.view = Some(read.view);
-        self.seen.providers = read.providers;
+        self.view = Some(read.view);
         let gate = self.checks.gate();
         match read.leases {
             None => {}

@@ -30,8 +30,9 @@ impl ClusterLoop {
         let (observed, checks) = match decider.treatment() {
             Treatment::Probe(_) | Treatment::LetGo(..) => {
                 let mut checks = self.checks.statuses();
-                checks.extend_from_slice(&self.seen.providers);
-                (self.seen.view.clone(), checks)
+                let providers = self.view.iter().flat_map(|view| &view.providers);
+                checks.extend(providers.cloned());
+                (self.view.clone(), checks)
             }
             _ => (None, vec![]),
         };

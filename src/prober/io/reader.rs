@@ -22,7 +22,7 @@ use tokio_util::task::AbortOnDropHandle;
 use self::beside::{Beside, NodeReads};
 pub(in crate::prober) use self::probe::STATES;
 use crate::{
-    api::{CheckStatus, ClusterHealthStatus},
+    api::ClusterHealthStatus,
     cluster::Settings,
     observer::{View, looks::Looks, state::Observation},
     prober::{
@@ -90,8 +90,6 @@ pub(crate) struct Read {
     pub(crate) leases: Option<Result<Conclusion, Unread>>,
     /// The state of the cluster.
     pub(crate) view: View,
-    /// The statuses of its providers of metrics.
-    pub(crate) providers: Vec<CheckStatus>,
 }
 
 /// The reader of one cluster. Reading ends with the value.

@@ -83,6 +83,7 @@ pub(super) fn view(state: ClusterState) -> View {
             well: 3,
             ..NodeCounts::default()
         }),
+        providers: vec![],
     }
 }
 

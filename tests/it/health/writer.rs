@@ -344,6 +344,7 @@ fn seen(state: ClusterState) -> ClusterReport {
             state,
             message: format!("why it is {}", state.name()),
             nodes: None,
+            providers: vec![],
         }),
         ..healthy()
     }

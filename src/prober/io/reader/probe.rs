@@ -140,7 +140,6 @@ impl Task {
             settings: self.orders.settings.clone(),
             leases,
             view: self.observation.view(),
-            providers: self.observation.statuses(),
         });
         // A loop that has ended drops this reader as well.
         let _ = self.news.send(read).await;
