@@ -78,7 +78,7 @@ pub(crate) struct Fault {
     pub(crate) until: f64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum FaultKind {
     /// A kubelet loses its way to the API server.
     Cut(u8),
@@ -134,8 +134,6 @@ pub(crate) struct Outage {
 pub(crate) struct Read {
     pub(crate) at: f64,
     pub(crate) consistent: bool,
-    /// Whether the cache that answered was older than one before, so that it was read again.
-    pub(crate) again: bool,
     /// Whether it gave reason to look more closely.
     pub(crate) suspect: bool,
 }
@@ -188,16 +186,17 @@ impl Scenario {
     }
 
     fn server_clock(&self, server: usize, at: f64) -> f64 {
-        let steps = self.faults.iter().filter(|fault| fault.from <= at);
-        EPOCH
-            + at
-            + self.server_skews[server]
-            + steps
-                .filter_map(|fault| match fault.kind {
-                    FaultKind::ServerStep(by) => Some(by),
-                    _ => None,
-                })
-                .sum::<f64>()
+        let steps = self.steps(at, |kind| match kind {
+            FaultKind::ServerStep(by) => by,
+            _ => 0.0,
+        });
+        EPOCH + at + self.server_skews[server] + steps
+    }
+
+    /// By how much a clock has stepped until then.
+    fn steps(&self, at: f64, by: impl Fn(FaultKind) -> f64) -> f64 {
+        let faults = self.faults.iter().filter(|fault| fault.from <= at);
+        faults.map(|fault| by(fault.kind)).sum()
     }
 
     fn unwatched_steps(&self, since: f64, at: f64) -> f64 {
@@ -211,16 +210,11 @@ impl Scenario {
     }
 
     fn node_clock(&self, node: usize, at: f64) -> f64 {
-        let steps = self.faults.iter().filter(|fault| fault.from <= at);
-        EPOCH
-            + at
-            + self.skews[node]
-            + steps
-                .filter_map(|fault| match fault.kind {
-                    FaultKind::NodeStep(which, by) if usize::from(which) == node => Some(by),
-                    _ => None,
-                })
-                .sum::<f64>()
+        let steps = self.steps(at, |kind| match kind {
+            FaultKind::NodeStep(which, by) if usize::from(which) == node => by,
+            _ => 0.0,
+        });
+        EPOCH + at + self.skews[node] + steps
     }
 
     fn uid(&self, node: usize, at: f64) -> usize {
@@ -274,17 +268,22 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
     let mut resumed = None;
     let mut now = OPERATOR_STARTS;
     let mut restarts = scenario.restarts().into_iter().peekable();
-    // When a read of Nodes and Machines that is under way began.
-    let (mut facts, mut put_off) = (None::<f64>, 0.0);
+    // When a read of Nodes and Machines that is under way began, when the next one begins, and when it may.
+    let (mut facts, mut begins, mut put_off) = (None::<f64>, None::<f64>, 0.0);
     loop {
         let next = operator.judge.next(moment(now), rng.f64());
         let due = seconds(next).max(now);
         let ended = facts.map(|began| began + scenario.facts_take);
         let ended = ended.filter(|ended| *ended <= due);
         let due = ended.map_or(due, |ended| ended.max(now));
+        if let Some(at) = begins.take_if(|at| facts.is_none() && *at <= due) {
+            now = now.max(at);
+            facts = Some(now);
+            continue;
+        }
         if let Some(restart) = restarts.next_if(|restart| *restart <= due) {
             operator = Operator::new(scenario);
-            facts = None;
+            (facts, begins) = (None, None);
             now = now.max(restart);
             continue;
         }
@@ -295,7 +294,10 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
         let request = operator.judge.request();
         if let Some(began) = facts.take_if(|_| ended.is_some()) {
             match scenario.facts_refused.as_ref() {
-                Some((time, wait)) if time.contains(&now) => put_off = now + wait,
+                Some((time, wait)) if time.contains(&now) => {
+                    put_off = now + wait;
+                    begins = Some(put_off);
+                }
                 _ => {
                     operator.learn(began);
                     findings.facts_read += 1;
@@ -312,7 +314,7 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
                 .judge
                 .failed(moment(now), moment(finished), Said::Late);
             interruptions.push(finished);
-            resumed = None;
+            (resumed, begins) = (None, None);
             now = finished;
             continue;
         }
@@ -340,13 +342,11 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
         findings.reads.push(Read {
             at: now,
             consistent: asked,
-            again: consistent && !asked,
             suspect: operator.judge.suspect(),
         });
         now = answered;
-        if operator.judge.wants_facts() && now >= put_off {
-            facts = facts.or(Some(answered));
-        }
+        let wanted = operator.judge.wants_facts() && facts.is_none();
+        begins = wanted.then(|| now.max(put_off));
         operator.conclude(&world, now, &mut findings, &interruptions);
     }
     let period = Duration::from_secs_f64(scenario.period().max(1.0));
