@@ -16,7 +16,6 @@ use futures::{Stream, StreamExt as _};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{
     Api, Client, ResourceExt as _,
-    core::Status,
     runtime::watcher::{Event, watcher},
 };
 use tokio::sync::watch;
@@ -187,13 +186,10 @@ fn kubeconfig_of(secret: Secret) -> (Box<str>, Option<Arc<[u8]>>) {
 
 /// Describes why a watch broke, without anything that a Secret may hold.
 fn problem(cause: &Cause, name: &str) -> String {
-    match cause {
-        Cause::Refused(status) => refusal(status, name),
-        Cause::Failed(words) => words.clone(),
-    }
-}
-
-fn refusal(status: &Status, name: &str) -> String {
+    let status = match cause {
+        Cause::Refused(status) => status,
+        Cause::Failed(words) => return words.clone(),
+    };
     let remedy = match status.code {
         401 => "; renew the operator's own credentials".to_owned(),
         _ if is_for_lack_of_rights(status) => format!(

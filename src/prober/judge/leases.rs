@@ -150,10 +150,9 @@ impl Leases {
                 false => Place::unread(true),
             };
         }
-        self.zones = places.zones();
         self.lacks_machines = facts.machines.is_none();
         self.placed = true;
-        (self.counting, self.alive) = (places.counting(), places.alive());
+        (self.counting, self.alive, self.zones) = (places.counting, places.alive, places.zones);
         let first = self.none_alive.map_or(facts.began, |(first, _)| first);
         self.none_alive = (self.alive == 0).then_some((first, facts.began));
     }

@@ -137,16 +137,15 @@ impl Place {
     }
 }
 
-/// The places of all leases of a cluster.
+/// The places of the nodes of a cluster.
 pub(super) struct Places<'a> {
-    nodes: HashMap<&'a str, &'a Node>,
-    /// Whether a Machine excludes a node, for each that one names.
-    by_machine: Option<HashMap<&'a str, Option<Exclusion>>>,
-    /// Some Machine names no node.
-    unnamed: bool,
-    pools: &'a Pools,
-    /// The zones by name, with their index.
-    zones: BTreeMap<&'a str, u16>,
+    nodes: HashMap<&'a str, Place>,
+    /// The names of the zones, in the order of their index.
+    pub(super) zones: Vec<Box<str>>,
+    /// How many Nodes count, whether or not they have a lease.
+    pub(super) counting: usize,
+    /// How many Nodes are meant to be alive.
+    pub(super) alive: usize,
 }
 
 impl<'a> Places<'a> {
@@ -154,64 +153,49 @@ impl<'a> Places<'a> {
     /// without a lease there can be any number.
     pub(super) fn new(
         facts: &'a Facts,
-        pools: &'a Pools,
-        mut leases: impl Iterator<Item = impl AsRef<str>>,
+        pools: &Pools,
+        leases: impl Iterator<Item = impl AsRef<str>>,
     ) -> Self {
         let nodes = facts.nodes.iter().map(|node| (&*node.name, node));
         let nodes: HashMap<&str, &Node> = nodes.collect();
-        let zones: BTreeSet<&str> = leases
-            .by_ref()
-            .filter_map(|name| zone(nodes.get(name.as_ref())?))
-            .collect();
-        let machines = facts.machines.as_deref();
-        let mut named = machines.into_iter().flatten();
-        Self {
-            nodes,
-            by_machine: machines.map(excluded_by_machines),
-            unnamed: named.any(|machine| machine.node.is_none()),
-            pools,
-            zones: zones.into_iter().zip(0..=u16::MAX).collect(),
+        let zones = leases.filter_map(|name| zone(nodes.get(name.as_ref())?));
+        let zones: BTreeSet<&str> = zones.collect();
+        let zones: Vec<&str> = zones.into_iter().collect();
+        let by_machine = facts.machines.as_deref().map(excluded_by_machines);
+        let mut machines = facts.machines.iter().flatten();
+        // It may be that of a Node without one.
+        let unnamed = machines.any(|machine| machine.node.is_none());
+        let mut places = Self {
+            nodes: HashMap::with_capacity(nodes.len()),
+            zones: zones.iter().copied().map(Box::from).collect(),
+            counting: 0,
+            alive: 0,
+        };
+        for (name, node) in nodes {
+            let excluded = excluded(node, by_machine.as_ref(), pools);
+            places.counting += usize::from(excluded.is_none());
+            places.alive += usize::from(match excluded {
+                Some(Exclusion::NoMachine) => unnamed,
+                Some(why) => !why.is_given_up(),
+                None => true,
+            });
+            let zone = zone(node).and_then(|zone| zones.binary_search(&zone).ok());
+            let place = Place {
+                excluded,
+                zone: zone.and_then(|zone| u16::try_from(zone).ok()),
+                ready: node.is_ready(),
+            };
+            places.nodes.insert(name, place);
         }
+        places
     }
 
     /// The place of the lease of this name.
     pub(super) fn of(&self, lease: &str) -> Place {
-        let Some(node) = self.nodes.get(lease) else {
-            return Place {
-                excluded: Some(Exclusion::NoNode),
-                ..Place::default()
-            };
-        };
-        Place {
-            excluded: self.excluded(node),
-            zone: zone(node).and_then(|zone| self.zones.get(zone)).copied(),
-            ready: node.is_ready(),
-        }
-    }
-
-    /// How many Nodes count, whether or not they have a lease.
-    pub(super) fn counting(&self) -> usize {
-        let counts = |node: &&&Node| self.excluded(node).is_none();
-        self.nodes.values().filter(counts).count()
-    }
-
-    /// How many Nodes are meant to be alive. While a Machine names no node, a Node without one may be its node.
-    pub(super) fn alive(&self) -> usize {
-        let is_alive = |node: &&&Node| match self.excluded(node) {
-            Some(Exclusion::NoMachine) => self.unnamed,
-            Some(why) => !why.is_given_up(),
-            None => true,
-        };
-        self.nodes.values().filter(is_alive).count()
-    }
-
-    fn excluded(&self, node: &Node) -> Option<Exclusion> {
-        excluded(node, self.by_machine.as_ref(), self.pools)
-    }
-
-    /// The names of the zones, in the order of their index.
-    pub(super) fn zones(&self) -> Vec<Box<str>> {
-        self.zones.keys().map(|zone| Box::from(*zone)).collect()
+        self.nodes.get(lease).copied().unwrap_or(Place {
+            excluded: Some(Exclusion::NoNode),
+            ..Place::default()
+        })
     }
 }
 
@@ -477,7 +461,7 @@ mod tests {
         #[case] alive: usize,
     ) {
         let (facts, pools) = (facts(vec![node], machines), pools());
-        assert_eq!(Places::new(&facts, &pools, ["n"].iter()).alive(), alive);
+        assert_eq!(Places::new(&facts, &pools, ["n"].iter()).alive, alive);
     }
 
     #[test]
@@ -497,8 +481,8 @@ mod tests {
         let (facts, pools) = (facts(nodes, None), pools());
         let leases = ["n", "o", "p", "q", "s", "gone"];
         let places = Places::new(&facts, &pools, leases.iter());
-        let zones = places.zones();
-        assert_eq!(zones, ["a".into(), "b".into()]);
+        let zones = &places.zones;
+        assert_eq!(*zones, ["a".into(), "b".into()]);
         let found = leases.map(|lease| Some(&*zones[usize::from(places.of(lease).zone?)]));
         let expected = [Some("b"), Some("a"), None, Some("b"), None, None];
         assert_eq!(found, expected);

@@ -233,11 +233,8 @@ impl Assessment {
     /// excluded if something is wrong: their Machines were not found, all nodes are to be
     /// replaced for a condition, or they have no lease.
     pub fn is_blind(&self) -> bool {
-        self.candidates == 0 && (self.hides_nodes() || self.missing > 0)
-    }
-
-    fn hides_nodes(&self) -> bool {
-        self.excludes(Exclusion::NoMachine) || self.excludes(Exclusion::PoolCondition)
+        let hides = self.excludes(Exclusion::NoMachine) || self.excludes(Exclusion::PoolCondition);
+        self.candidates == 0 && (hides || self.missing > 0)
     }
 
     /// Whether no lease counts, and Nodes that count have none.
@@ -260,16 +257,14 @@ impl Assessment {
         let (all, expired) = (self.weighed(), self.expired);
         if self.candidates == 0 {
             let is_cut = self.excludes(Exclusion::Disregarded);
-            return match self.protected {
-                true if self.abandoned || self.ended => Verdict::Healthy,
-                true => Verdict::Undetermined(Doubt::NoCandidates),
-                false if self.is_blind() => Verdict::Undetermined(Doubt::NoCandidates),
-                false if is_cut => Verdict::Healthy,
-                false if self.excludes(Exclusion::LongSilent) => {
-                    Verdict::Undetermined(Doubt::TooFewSilent)
-                }
-                false => Verdict::Healthy,
+            let doubt = match self.protected {
+                true if self.abandoned || self.ended => return Verdict::Healthy,
+                true => Doubt::NoCandidates,
+                false if self.is_blind() => Doubt::NoCandidates,
+                false if self.excludes(Exclusion::LongSilent) && !is_cut => Doubt::TooFewSilent,
+                false => return Verdict::Healthy,
             };
+            return Verdict::Undetermined(doubt);
         }
         let silent = expired + self.unknown;
         if !thresholds.fraction_reached(silent, all) {

@@ -1,6 +1,6 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{Request, Response};
-use kube::client::Body;
+use kube::{client::Body, core::Status};
 use serde_json::json;
 
 use super::*;
