@@ -36,19 +36,6 @@ pub struct Selected {
     pub outranked: Vec<Arc<str>>,
 }
 
-/// What an [`Assignment`] comes to.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Decision<'a> {
-    /// No policy applies.
-    Unselected,
-    /// A policy applies, but the cluster is in a state in which none is probed.
-    Skipped(&'a Skip),
-    /// A policy applies, but what the cluster overrides cannot be understood.
-    Invalid(&'a SettingsError),
-    /// The cluster is probed with these settings.
-    Probed(&'a Arc<Settings>),
-}
-
 impl Assignment {
     /// The policy that applies, or did last.
     pub fn responsible(&self) -> Option<&Selected> {
@@ -61,18 +48,6 @@ impl Assignment {
         match settings {
             Some(Ok(settings)) => &settings.dependents,
             _ => &[],
-        }
-    }
-
-    /// What is to be done with the cluster.
-    pub fn decision(&self) -> Decision<'_> {
-        let Some(selected) = &self.selected else {
-            return Decision::Unselected;
-        };
-        match (&self.skip, &selected.settings) {
-            (Some(skip), _) => Decision::Skipped(skip),
-            (None, Err(error)) => Decision::Invalid(error),
-            (None, Ok(settings)) => Decision::Probed(settings),
         }
     }
 }

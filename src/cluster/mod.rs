@@ -9,7 +9,7 @@ mod index;
 mod selection;
 mod settings;
 
-pub use assignment::{Assignment, Decision, Selected};
+pub use assignment::{Assignment, Selected};
 pub use eligibility::{Skip, Then, skip};
 pub use index::{Changed, Index, PolicyView};
 pub use selection::{Policy, PolicyHold, Rules};

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use crate::{
     api::Mode,
-    cluster::{Assignment, Decision, PolicyHold, Selected, Settings, SettingsError, Skip, Then},
+    cluster::{Assignment, PolicyHold, Selected, Settings, SettingsError, Skip, Then},
     prober::finding::Finding,
     prober::step::Aim,
 };
@@ -100,36 +100,27 @@ impl Treatment {
             ClusterObject::There(assignment) => assignment,
             ClusterObject::Gone(hold) => return Self::gone(known.hold(*hold), known),
         };
-        let stopped_by = |selected: &Selected| {
+        let Some(selected) = &assignment.selected else {
+            return Self::let_go(assignment, known);
+        };
+        let (skip, hold) = (assignment.skip.as_ref(), selected.hold);
+        // Whatever a Shoot is like that cannot be read, it is not to be probed.
+        if hold.suspended && skip.is_none_or(|skip| skip.reason == "Unreadable") {
             let finding = Finding::Skipped {
                 reason: "Suspended",
                 message: suspended(selected),
             };
-            Self::at_rest(finding, MARKS_STAY, known)
-        };
-        match (assignment.decision(), &assignment.selected) {
-            // Whatever the Shoot is like, it is not to be probed.
-            (Decision::Skipped(skip), Some(selected))
-                if skip.reason == "Unreadable" && selected.hold.suspended =>
-            {
-                stopped_by(selected)
+            return Self::at_rest(finding, MARKS_STAY, known);
+        }
+        match (skip, &selected.settings) {
+            (Some(skip), settings) => {
+                Self::skipped(skip, known.hold(hold), settings.as_ref().ok(), known)
             }
-            (Decision::Skipped(skip), Some(selected)) => {
-                let settings = selected.settings.as_ref().ok();
-                Self::skipped(skip, known.hold(selected.hold), settings, known)
-            }
-            (_, Some(selected)) if selected.hold.suspended => stopped_by(selected),
-            (Decision::Invalid(error), Some(selected)) if selected.hold.undecodable => {
+            (None, Err(error)) if hold.undecodable => {
                 Self::at_rest(invalid(error), UNREADABLE, known)
             }
-            (Decision::Invalid(error), _) => Self::at_rest(invalid(error), NO_SETTINGS, known),
-            (Decision::Probed(settings), _) => Self::Probe(settings.clone()),
-            _ if known.engaged => Self::let_go(assignment, known),
-            _ if known.looked_at => Self::Done,
-            _ => Self::Idle(unselected(
-                "it is looked up whether anything is left marked, until no write can come about any more \
-                 that was given up",
-            )),
+            (None, Err(error)) => Self::at_rest(invalid(error), NO_SETTINGS, known),
+            (None, Ok(settings)) => Self::Probe(settings.clone()),
         }
     }
 
@@ -164,6 +155,15 @@ impl Treatment {
     }
 
     fn let_go(assignment: &Assignment, known: Known<'_>) -> Self {
+        if !known.engaged {
+            return match known.looked_at {
+                true => Self::Done,
+                false => Self::Idle(unselected(
+                    "it is looked up whether anything is left marked, until no write can come about \
+                     any more that was given up",
+                )),
+            };
+        }
         let former = assignment.former.as_ref();
         let hold = former.map(|former| former.hold).unwrap_or_default();
         let hold = known.hold(hold);

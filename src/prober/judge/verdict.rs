@@ -152,14 +152,7 @@ impl Assessment {
             ended: leases.ended,
             ..Self::default()
         };
-        // In their order, and those in no known zone last.
-        let names = leases.zones().iter().cloned().map(Some).chain([None]);
-        let mut zones: Vec<ZoneCount> = names
-            .map(|name| ZoneCount {
-                name,
-                ..ZoneCount::default()
-            })
-            .collect();
+        let mut zones: BTreeMap<usize, ZoneCount> = BTreeMap::new();
         let mut judged = vec![];
         for seen in seen() {
             let pulse = seen.pulse;
@@ -181,11 +174,11 @@ impl Assessment {
             assessment.expired += usize::from(expired);
             assessment.unknown += usize::from(expiring || pulse == Pulse::Unknown);
             assessment.expiring += usize::from(expiring);
-            let zone = seen.beat.place.zone;
-            if let Some(zone) = zones.get_mut(zone.map_or(leases.zones().len(), usize::from)) {
-                zone.candidates += 1;
-                zone.expired += usize::from(expired);
-            }
+            // Those in no known zone come last.
+            let zone = seen.beat.place.zone.map_or(usize::MAX, usize::from);
+            let zone = zones.entry(zone).or_default();
+            zone.candidates += 1;
+            zone.expired += usize::from(expired);
             if let Some((window, _)) = renewed {
                 let silence = expired.then(|| at.since(window.latest));
                 assessment.longest_silence = assessment.longest_silence.max(silence);
@@ -199,8 +192,11 @@ impl Assessment {
             assessment.unknown += assessment.missing;
         }
         if assessment.expired > 0 && !leases.zones().is_empty() {
-            zones.retain(|zone| zone.candidates > 0);
-            assessment.zones = zones;
+            let zones = zones.into_iter().map(|(place, count)| ZoneCount {
+                name: leases.zones().get(place).cloned(),
+                ..count
+            });
+            assessment.zones = zones.collect();
         }
         assessment.needed = thresholds.needed(assessment.weighed());
         assessment.unrecovered = thresholds.unrecovered(assessment.weighed());
