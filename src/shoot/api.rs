@@ -14,12 +14,12 @@ const MAX_FAILED: usize = 5;
 /// … each with so many characters.
 const MAX_CHECK: usize = 60;
 
-/// What an API server says of itself.
+/// Answer of an API server about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// It is ready.
+    /// Ready.
     Ready,
-    /// It is not: the first checks of its own that fail, by name, bounded and printable.
+    /// Not ready: the first of its checks that fail, by name, bounded and printable.
     NotReady(Vec<String>),
 }
 

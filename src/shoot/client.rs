@@ -50,7 +50,7 @@ pub struct Shoot(Arc<Line>);
 /// Where the API server is, and what to show it.
 struct Line {
     server: Uri,
-    /// What goes before each path, without a slash at its end.
+    /// Start of each path, without a slash at its end.
     prefix: Box<str>,
     authorization: Option<HeaderValue>,
     tls: TlsConnector,
@@ -108,7 +108,7 @@ impl Shoot {
         }))
     }
 
-    /// Whether the next read goes over a connection that was kept, if nothing else is read meanwhile.
+    /// Returns whether the next read goes over a connection that was kept, if nothing else is read meanwhile.
     /// One that died without a word looks like one that lives.
     pub fn is_connected(&self) -> bool {
         self.0.open().idle.is_some()
@@ -229,7 +229,7 @@ impl Busy {
         }
     }
 
-    /// What is under the connection, if something else can be asked over it.
+    /// Returns what is under the connection, if something else can be asked over it.
     async fn into_stream(mut self) -> Option<Box<Stream>> {
         self.drive(std::future::ready(())).await;
         if self.ended || !self.sender.is_ready() {

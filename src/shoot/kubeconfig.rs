@@ -51,7 +51,7 @@ const REFUSED: [(&str, &str, &str); 14] = [
     ("user", "as-user-extra", NO_IMPERSONATION),
 ];
 
-/// How to reach one API server: where it is, how to know it, and what to show it. Secrets never show in `Debug`.
+/// Access to an API server: its place, its certificates, and credentials for it. Secrets never show in `Debug`.
 pub struct Access {
     pub(super) server: Uri,
     pub(super) tls_name: ServerName<'static>,
@@ -67,10 +67,10 @@ pub enum KubeconfigError {
     Refused {
         /// The field.
         field: String,
-        /// What to use instead.
+        /// Remedy.
         remedy: &'static str,
     },
-    /// It cannot be read, or a field is absent or cannot be used. The value itself is never repeated.
+    /// The kubeconfig cannot be read, or a field is absent or cannot be used. The value itself is never repeated.
     #[error("{0}")]
     Invalid(String),
 }

@@ -36,7 +36,7 @@ mod time {
     pub(super) const NANOS: u32 = 2;
 }
 
-/// What one lease says about the node of its name.
+/// A lease of a node, as far as it is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     /// The name, which is the node's.
@@ -45,7 +45,7 @@ pub struct Lease {
     pub uid: Uid,
     /// Orders two states of this lease.
     pub resource_version: u64,
-    /// What the node wrote, by its own clock. `None` if absent or malformed, and also where UID or
+    /// Time that the node wrote, by its own clock. `None` if absent or malformed, and also where UID or
     /// resourceVersion are, since such a lease cannot be compared with anything seen before.
     pub renew_time: Option<RenewTime>,
     /// When the API server saw `renewTime` change, by the server's clock in unix seconds: the
@@ -131,7 +131,7 @@ impl Item for Lease {
 #[derive(Default)]
 struct Stamp {
     earliest: Option<i64>,
-    /// One owner has no time that can be read, and might be the earliest.
+    /// An owner has no time that can be read, and might be the earliest.
     is_unreadable: bool,
 }
 
@@ -166,7 +166,7 @@ impl Stamp {
     }
 }
 
-/// How what a kubelet owns of its lease ends, as API servers write it: sorted, and without a blank.
+/// End of what a kubelet owns of its lease, as API servers write it: sorted, and without a blank.
 ///
 /// In JSON, `f:spec` is a key of the outermost object then: three braces close the value of
 /// `f:renewTime`, `f:spec` and that object, and behind a comma the first quote begins a text.
@@ -186,7 +186,7 @@ struct OwnedSpec {
     renew_time: Option<IgnoredAny>,
 }
 
-/// Whether what a manager owns, which is JSON in protobuf, too, has the renewTime; `None` if it cannot be
+/// Returns whether a manager's fields, which are JSON in protobuf, too, have the renewTime; `None` if it cannot be
 /// told.
 fn owns_renew_time(fields: &[u8]) -> Option<bool> {
     // To parse these of each lease costs as much as all else that is done to decode it.

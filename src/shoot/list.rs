@@ -36,10 +36,10 @@ mod list_meta {
 /// Why a body is not the list that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// It is larger than any list can be.
+    /// Larger than any list can be.
     #[error("{0}")]
     TooLarge(String),
-    /// It is not whole, of another kind, or in another encoding.
+    /// Not whole, of another kind, or in another encoding.
     #[error("{0}")]
     NoList(String),
 }
@@ -118,7 +118,7 @@ pub(super) struct Coming<T> {
     items: Vec<T>,
 }
 
-/// What the next byte belongs to.
+/// Place of the next byte.
 #[derive(Clone, Copy)]
 enum Place {
     Magic,

@@ -41,7 +41,7 @@ const MAX_CONDITION_BYTES: usize = 64;
 /// The longest value of a label, in bytes, that an API server takes.
 const MAX_LABEL_BYTES: usize = 63;
 
-/// What one Node says about itself.
+/// A Node, as far as it is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     /// The name.
@@ -69,7 +69,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Whether it says that it is ready.
+    /// Returns whether it says that it is ready.
     pub fn is_ready(&self) -> bool {
         self.true_conditions.iter().any(|it| it == "Ready")
     }

@@ -28,18 +28,18 @@ pub const MAX_LEASES_BYTES: usize = 16 * 1024 * 1024;
 /// nodes, above Kubernetes' limit of 5,000.
 pub const MAX_NODES_BYTES: usize = 128 * 1024 * 1024;
 
-/// How much is read of an answer that is no list, in bytes. A longer one costs its connection.
+/// Most bytes that are read of an answer that is no list. A longer one costs its connection.
 const MAX_OTHER_BYTES: usize = 64 * 1024;
 
-/// How much of an answer is shown that is no list, in bytes.
+/// Bytes of an answer that are shown if it is no list.
 const START_BYTES: usize = 40;
 
-/// What `Accept` says where nothing else is decoded.
+/// `Accept` where nothing else is decoded.
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// What it says for lists, which are half as long in protobuf, and are decoded in a fraction of the time.
+/// `Accept` for lists, which are half as long in protobuf, and are decoded in a fraction of the time.
 const PROTOBUF: HeaderValue = HeaderValue::from_static("application/vnd.kubernetes.protobuf");
 
-/// How fresh an answer must be.
+/// Freshness of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Consistency {
     /// `resourceVersion=0`: whatever the answering server has in its cache. Cheap, possibly stale.
@@ -58,7 +58,7 @@ pub struct LeaseRead {
     /// The server's clock between the two, in unix seconds, from the `Date` header. `None` if it is
     /// absent, ambiguous or malformed.
     pub date: Option<i64>,
-    /// How fresh the list had to be.
+    /// Freshness that was asked for.
     pub consistency: Consistency,
     /// The size of its body.
     pub bytes: usize,
@@ -186,7 +186,7 @@ pub(super) async fn read_start(mut body: Body) -> (Vec<u8>, hyper::Result<()>) {
     (read, Ok(()))
 }
 
-/// What a status other than success means.
+/// Explains a status other than success.
 pub(super) fn refusal(tried: Target, head: &response::Parts, body: &[u8]) -> Unread {
     let message = match serde_json::from_slice::<Status>(body) {
         Ok(status) => status.message,

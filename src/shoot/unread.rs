@@ -28,13 +28,13 @@ const MAX_TEXT: usize = 120;
 pub struct Unread {
     /// The reason for a condition, in CamelCase.
     pub reason: &'static str,
-    /// What was to be read, why it was not, and what to do.
+    /// Object that was to be read, cause and remedy.
     pub message: String,
-    /// How the other side behaved.
+    /// Behaviour of the other side.
     pub said: Said,
 }
 
-/// How a server behaved that told nothing.
+/// Behaviour of a server that told nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said {
     /// No whole answer came in time.
@@ -44,9 +44,9 @@ pub enum Said {
     /// 429, and for how long it asks to wait, within [`MIN_RETRY_AFTER`] and [`MAX_RETRY_AFTER`]; `None` if it does
     /// not say, or not in seconds.
     Throttled(Option<Duration>),
-    /// It refuses these credentials.
+    /// The credentials are refused.
     Refused,
-    /// It answered with another status that is no success, but 404.
+    /// Another status that is no success, except for 404.
     Failed,
     /// Something else; or it was not even asked.
     Other,
@@ -63,16 +63,16 @@ impl Unread {
     }
 }
 
-/// What is read from an API server.
+/// Kind of a read from an API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// The leases in `kube-node-lease`.
     Leases,
     /// All nodes.
     Nodes,
-    /// Whether the server is ready.
+    /// `/readyz`.
     Readiness,
-    /// What an API has.
+    /// The resources of an API.
     Api,
 }
 
@@ -205,7 +205,7 @@ impl Target {
     }
 }
 
-/// What to do about certificates that rustls refuses, some of which Go takes.
+/// Remedy for certificates that rustls refuses, some of which Go takes.
 fn tls_remedy(cause: &str) -> &'static str {
     let remedies = [
         (

@@ -5,7 +5,7 @@
 //! that is not whole is refused as a whole. Field numbers are those of the `generated.proto` of
 //! `k8s.io/api` and `k8s.io/apimachinery`, which never change.
 
-/// What each body begins with; no JSON does.
+/// Beginning of each body; no JSON begins so.
 pub(super) const MAGIC: &[u8] = b"k8s\0";
 
 /// `runtime.Unknown`, in which everything is wrapped.
@@ -30,14 +30,14 @@ pub(super) mod meta {
     pub(in super::super) const MANAGED_FIELDS: u32 = 17;
 }
 
-/// What is wrong with a message.
+/// Error in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed(pub(super) &'static str);
 
 /// A message that ends too early.
 pub(super) const CUT_OFF: Malformed = Malformed("cut off");
 
-/// What a field holds.
+/// Content of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value<'a> {
     /// A whole number.
@@ -192,7 +192,7 @@ pub(super) fn kind_of<'a>(type_meta: Value<'a>) -> Result<&'a str, Malformed> {
     field(type_meta.bytes()?, KIND)?.map_or(Ok(""), Value::text)
 }
 
-/// What a `Status` says, if this is one.
+/// Returns the message of a `Status`, if this is one.
 pub(super) fn status_message(body: &[u8]) -> Option<&str> {
     let body = body.strip_prefix(MAGIC)?;
     let kind = kind_of(field(body, unknown::TYPE_META).ok()??).ok()?;

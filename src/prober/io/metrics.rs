@@ -36,9 +36,9 @@ type Counters<const N: usize> = Family<Labels<N>, Counter>;
 /// The prober's metrics.
 #[derive(Debug)]
 pub struct ProberMetrics {
-    /// Of all ways to look at a cluster.
+    /// Durations of all ways to look at a cluster.
     pub(crate) durations: ProbeMetrics,
-    /// Those that are under way.
+    /// Probes that are under way.
     pub(crate) probing: Gauge,
     verdicts: Counters<2>,
     /// From a provable outage to the first write of the scale-down.

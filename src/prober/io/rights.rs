@@ -21,7 +21,7 @@ use crate::{
 /// The only verb that is first needed in an outage: a missing right to read shows immediately.
 const VERB: &str = "patch";
 
-/// What a policy needs rights for.
+/// Objects for which a policy needs rights.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Needs {
     uid: Arc<str>,
@@ -39,7 +39,7 @@ pub(crate) type AllNeeds = BTreeMap<Arc<str>, Needs>;
 
 /// Asks the seed for rights, and reports which are missing.
 pub(crate) struct Reviewer {
-    /// By whose seed it asks, too.
+    /// Its seed is asked for rights, too.
     pub(crate) scaler: Scaler,
     pub(crate) reporter: Reporter,
 }

@@ -41,7 +41,7 @@ pub struct Scaler {
     resources: Resources,
 }
 
-/// How a dependent is reached.
+/// Way to a dependent.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     dependent: DependentRef,
@@ -61,7 +61,7 @@ impl Scaler {
         }
     }
 
-    /// The same in this namespace. What is known of kinds is shared.
+    /// Scales dependents in this namespace. What is known of kinds is shared.
     #[must_use]
     pub fn within(&self, namespace: Arc<str>) -> Self {
         Self {
@@ -70,7 +70,7 @@ impl Scaler {
         }
     }
 
-    /// The same, whose reads are within the budget of what acts, too.
+    /// Reads within the budget of what acts, too.
     #[must_use]
     pub fn acting(&self) -> Self {
         Self {
@@ -79,12 +79,12 @@ impl Scaler {
         }
     }
 
-    /// By which dependents are read.
+    /// The seed from which dependents are read.
     pub(crate) fn seed(&self) -> &Seed {
         &self.seed
     }
 
-    /// Whether there is no way to write.
+    /// Returns whether there is no way to write.
     pub(crate) fn is_dry_run(&self) -> bool {
         self.writes.is_none()
     }
@@ -119,7 +119,7 @@ impl Scaler {
         Ok(self.see(dependent).await?.0)
     }
 
-    /// The same, and how it was reached.
+    /// Reads a dependent, and returns how it was reached.
     ///
     /// # Errors
     ///

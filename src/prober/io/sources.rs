@@ -37,7 +37,7 @@ const NODES_LIMIT: Duration = Duration::from_secs(30);
 /// Judgement: a seed that serves no Machines is asked this often for what it serves.
 const UNSERVED: Duration = Duration::from_secs(60);
 
-/// What the sources of all clusters share. Clones share it too.
+/// State that the sources of all clusters share. Clones share it too.
 #[derive(Clone)]
 pub(crate) struct Evidence {
     seed: Seed,
@@ -60,7 +60,7 @@ impl Evidence {
         }
     }
 
-    /// The same for a leader, which reads this seed. Watches go on.
+    /// Reads this seed from now on, for a leader. Watches go on.
     #[must_use]
     pub(crate) fn led(self, seed: Seed) -> Self {
         Self { seed, ..self }
@@ -151,7 +151,7 @@ impl Evidence {
         }
     }
 
-    /// Whether the seed lists its API groups, and none of them has Machines. A path that is not found may be
+    /// Returns whether the seed lists its API groups, and none of them has Machines. A path that is not found may be
     /// the word of a proxy; without Machines all nodes would count, and a rolling update be an outage.
     async fn lacks_machines(&self, seed: &Seed) -> Result<bool, CallError> {
         let lacked = *self.unserved.lock().unwrap_or_else(PoisonError::into_inner);

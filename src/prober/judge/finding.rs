@@ -26,10 +26,10 @@ pub(crate) const NO_CANDIDATES: &str = "NoCandidates";
 /// The finding that too few leases are expired.
 pub const HEALTHY: &str = "Healthy";
 
-/// What was found of a cluster.
+/// Finding about a cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Finding {
-    /// It has not been probed yet.
+    /// Not probed yet.
     #[default]
     Pending,
     /// Its leases were read and judged.
@@ -41,11 +41,11 @@ pub enum Finding {
         /// Names the object and the remedy.
         message: String,
     },
-    /// It is not probed.
+    /// Not probed.
     Skipped {
         /// CamelCase.
         reason: &'static str,
-        /// What was seen.
+        /// Description of what was seen.
         message: String,
     },
 }
@@ -93,12 +93,12 @@ impl fmt::Display for HeldBack {
     }
 }
 
-/// Whether this reason of the condition Protecting says that something is held back.
+/// Returns whether this reason of the condition Protecting says that something is held back.
 pub(crate) fn is_held_back(reason: &str) -> bool {
     [HELD_BACK, FLAPPING, PACED, UNCONFIRMED].contains(&reason)
 }
 
-/// Whether a probed cluster could be judged; a suspect one is about to be.
+/// Returns whether a probed cluster could be judged; a suspect one is about to be.
 pub(crate) fn judged(finding: &Finding) -> bool {
     matches!(
         finding,
@@ -113,7 +113,7 @@ pub(crate) fn judged(finding: &Finding) -> bool {
     )
 }
 
-/// Whether a cluster is skipped on purpose for this reason, so that nothing is wrong.
+/// Returns whether a cluster is skipped on purpose for this reason, so that nothing is wrong.
 pub(crate) fn is_meant(skipped: &str) -> bool {
     !NOT_MEANT.contains(&skipped)
 }

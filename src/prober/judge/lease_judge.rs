@@ -23,7 +23,7 @@ pub(crate) const RATE: f64 = 4.0 * 1024.0 * 1024.0;
 
 /// Judgement: nothing is acted on by Nodes and Machines that are older: a read may fail once, or be put off for 30 s.
 const OLD: Duration = Duration::from_secs(90);
-/// They are read again after this at the latest, however long renewal periods are.
+/// Nodes and Machines are read again after this at the latest, however long renewal periods are.
 const AGAIN: Duration = Duration::from_secs(60);
 
 const OUTDATED: Verdict = Verdict::Undetermined(Doubt::FactsOutdated);
@@ -31,7 +31,7 @@ const OUTDATED: Verdict = Verdict::Undetermined(Doubt::FactsOutdated);
 /// Settings for the next read of the leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// How fresh the list must be. One that must be new is tried once more, on a new connection.
+    /// Freshness of the list. One that must be new is tried once more, on a new connection.
     pub consistency: Consistency,
     /// Time limit of the read.
     pub limit: Duration,
@@ -56,7 +56,7 @@ pub struct Conclusion {
     pub returning: Returning,
 }
 
-/// One cluster's evidence.
+/// Evidence about one cluster.
 #[derive(Clone, Debug, Default)]
 pub struct LeaseJudge {
     rules: LeaseRules,
@@ -69,17 +69,17 @@ pub struct LeaseJudge {
     allowed: Option<MonoTime>,
     /// The last verdict waits for Nodes and Machines.
     awaits_facts: bool,
-    /// They have come: the leases are to be read again immediately.
+    /// Nodes and Machines have come: the leases are to be read again immediately.
     is_due: bool,
     proof: Proof,
     protected: bool,
-    /// As [`Conclusion::onset`].
+    /// [`Conclusion::onset`].
     onset: Option<MonoTime>,
     /// Since when a restore has been allowed that waits for nodes.
     awaits: Option<MonoTime>,
     assessment: Option<Assessment>,
     last: Option<LastRead>,
-    /// How often the same has come in a row.
+    /// Number of the last reads or verdicts in a row that were alike.
     failures: u32,
     outages: u32,
     recoveries: u32,
@@ -142,7 +142,7 @@ impl LeaseJudge {
         self.awaits = since;
     }
 
-    /// How many of the nodes that a restore of what is protected waits for are back.
+    /// Counts the nodes that a restore of what is protected waits for.
     fn returning(&self, at: MonoTime) -> Returning {
         if !self.protected {
             return Returning::default();
@@ -249,9 +249,9 @@ impl LeaseJudge {
         intake
     }
 
-    /// Whether Nodes and Machines are to be read now, consistently: a verdict depends on them, or is about to. They
-    /// are while a suspect is watched, unless they were read less than a renewal period before that began; and again
-    /// and again while the cluster is suspect or protected.
+    /// Returns whether Nodes and Machines are to be read now, consistently: a verdict depends on them, or is about to.
+    /// They are while a suspect is watched, unless they were read less than a renewal period before that began; and
+    /// again and again while the cluster is suspect or protected.
     pub fn wants_facts(&self) -> bool {
         let seen = self.assessment.as_ref();
         let Some(seen) = seen.filter(|seen| seen.protected || seen.suspect()) else {
@@ -265,29 +265,29 @@ impl LeaseJudge {
         is_old || lacks_some || seen.suspect() && self.is_before_proof(read, seen)
     }
 
-    /// Whether Nodes and Machines are too old to act on.
+    /// Returns whether Nodes and Machines are too old to act on.
     fn are_facts_old(&self, seen: &Assessment) -> bool {
         self.facts_read
             .is_none_or(|read| seen.at.since(read) >= OLD)
     }
 
-    /// Whether facts that were read then are older, by more than a renewal period, than the reads that watch the
-    /// silence: a node that was taken down since is silent for a good reason. A lease that makes a cluster suspect has
-    /// been silent for more than a period.
+    /// Returns whether facts that were read then are older, by more than a renewal period, than the reads that watch
+    /// the silence: a node that was taken down since is silent for a good reason. A lease that makes a cluster suspect
+    /// has been silent for more than a period.
     fn is_before_proof(&self, read: MonoTime, seen: &Assessment) -> bool {
         let since = self.proof.counts_since();
         since.is_some_and(|since| read + seen.period < since)
     }
 
-    /// Whether Nodes and Machines say too little to judge an outage by: they have not been read, leases have come
-    /// since, or none counts.
+    /// Returns whether Nodes and Machines say too little to judge an outage by: they have not been read, leases
+    /// have come since, or none counts.
     pub(crate) fn lacks_facts(&self) -> bool {
         let seen = self.assessment.as_ref();
         let none_counts = seen.is_none_or(|seen| seen.candidates == 0);
         self.facts_read.is_none() || none_counts || !self.leases.are_placed()
     }
 
-    /// Whether Nodes and Machines have been read since the leases are those that they are.
+    /// Returns whether Nodes and Machines have been read since the leases are those that they are.
     pub(crate) fn has_facts(&self) -> bool {
         self.facts_read.is_some()
     }
@@ -361,7 +361,7 @@ impl LeaseJudge {
         })
     }
 
-    /// Whether the silence has to be proven or refuted.
+    /// Returns whether the silence has to be proven or refuted.
     pub fn suspect(&self) -> bool {
         self.assessment.as_ref().is_some_and(Assessment::suspect)
     }

@@ -48,7 +48,7 @@ pub enum Intake {
     RolledBack,
 }
 
-/// What is known of one lease.
+/// A lease, as far as it is known.
 #[derive(Clone, Copy, Debug)]
 pub struct Beat {
     uid: Uid,
@@ -75,11 +75,11 @@ pub struct Leases {
     clock: Option<ServerClock>,
     last_consistent: Option<MonoTime>,
     beats: BTreeMap<Box<str>, Beat>,
-    /// How many lists were taken in.
+    /// Number of lists that were taken in.
     lists: u32,
     /// Leases that were last renewed before this, and are silent, count neither way.
     pub(super) cut: Option<MonoTime>,
-    /// Whether the protection at hand was ended then.
+    /// The protection at hand was ended then.
     pub(super) ended: bool,
     /// The names of the zones. Places hold an index: there are many of them, and few zones.
     zones: Vec<Box<str>>,
@@ -87,9 +87,9 @@ pub struct Leases {
     pub(super) lacks_machines: bool,
     /// Nodes and Machines have been read; until then every lease counts.
     pub(super) placed: bool,
-    /// How many Nodes count, whether or not they have a lease.
+    /// Number of Nodes that count, whether or not they have a lease.
     counting: usize,
-    /// How many Nodes are meant to be alive.
+    /// Number of Nodes that are meant to be alive.
     pub(super) alive: usize,
     /// The first and the last of the consistent reads of Nodes and Machines in a row that show none.
     none_alive: Option<(MonoTime, MonoTime)>,
@@ -162,15 +162,15 @@ impl Leases {
         self.none_alive = None;
     }
 
-    /// How many Nodes that count have no lease, unless a lease that is newer than the last read is theirs.
+    /// Counts the Nodes that count and have no lease, unless a lease that is newer than the last read is theirs.
     pub(super) fn missing(&self) -> usize {
         let theirs = |it: &&Beat| it.place.excluded.is_none() || it.place.is_unread();
         let leases = self.iter().filter(theirs).count();
         self.counting.saturating_sub(leases)
     }
 
-    /// Whether two consistent reads of Nodes and Machines, so far apart that neither was a slip, show that no Node
-    /// is meant to be alive.
+    /// Returns whether two consistent reads of Nodes and Machines, so far apart that neither was a slip, show that no
+    /// Node is meant to be alive.
     pub(super) fn are_abandoned(&self) -> bool {
         let apart = self.none_alive.map(|(first, last)| last.since(first));
         apart.is_some_and(|apart| apart >= Proof::length(self.longest_period()))
@@ -191,12 +191,12 @@ impl Leases {
         periods.max().unwrap_or(DEFAULT_PERIOD)
     }
 
-    /// Whether Nodes and Machines were read after each lease had come.
+    /// Returns whether Nodes and Machines were read after each lease had come.
     pub(super) fn are_placed(&self) -> bool {
         self.placed && !self.beats.values().any(|it| it.place.is_unread())
     }
 
-    /// What is known of the lease of this name.
+    /// The lease of this name.
     pub fn get(&self, name: &str) -> Option<&Beat> {
         self.beats.get(name)
     }
@@ -328,7 +328,7 @@ impl Beat {
         self.resource_version
     }
 
-    /// Whether this was seen in a newer state than the lease shows.
+    /// Returns whether this was seen in a newer state than the lease shows.
     fn is_ahead_of(&self, lease: &Lease) -> bool {
         // Without a renewTime its resourceVersion may not have been readable either.
         lease.renew_time.is_some()
@@ -336,7 +336,7 @@ impl Beat {
             && lease.resource_version < self.resource_version
     }
 
-    /// How often its kubelet renews it: a quarter of `leaseDurationSeconds`, within 1 to 60 s.
+    /// Time between two renewals by its kubelet: a quarter of `leaseDurationSeconds`, within 1 to 60 s.
     pub fn period(&self) -> Duration {
         Duration::from_millis(self.period_millis.into())
     }

@@ -33,16 +33,16 @@ pub enum Exclusion {
     InPlaceUpdate,
     /// The lease is newer than the last read of Nodes and Machines.
     NotReadYet,
-    /// It fell silent long before the others, or before the outage: the [`Assessment`] tells.
+    /// Silent since long before the others, or since before the outage: the [`Assessment`] tells.
     ///
     /// [`Assessment`]: super::verdict::Assessment
     LongSilent,
-    /// It has been silent since before a protection was ended that had lasted for the policy's maxProtection.
+    /// Silent since before a protection was ended that had lasted for the policy's maxProtection.
     Disregarded,
 }
 
 impl Exclusion {
-    /// How messages name it.
+    /// Name in messages.
     pub fn describe(self) -> &'static str {
         match self {
             Self::NoNode => "without a Node",
@@ -64,7 +64,7 @@ impl Exclusion {
         }
     }
 
-    /// Whether the node is to go, which it does not while the cluster is protected: then a fresh lease counts.
+    /// Returns whether the node is to go, which it does not while the cluster is protected: then a fresh lease counts.
     pub(crate) fn is_going(self) -> bool {
         matches!(
             self,
@@ -76,7 +76,8 @@ impl Exclusion {
         )
     }
 
-    /// Whether somebody has decided that the node is not missed. A condition, or an update, says nothing of that.
+    /// Returns whether somebody has decided that the node is not missed. A condition, or an update, says nothing of
+    /// that.
     fn is_given_up(self) -> bool {
         let never_meant = matches!(
             self,
@@ -85,7 +86,7 @@ impl Exclusion {
         never_meant || self.is_going()
     }
 
-    /// Whether a fresh lease of such a node is evidence that the network works. Nodes without a
+    /// Returns whether a fresh lease of such a node is evidence that the network works. Nodes without a
     /// Machine, not managed by machine-controller-manager, or excluded by their label may have another
     /// network than the candidates.
     pub fn is_evidence_if_fresh(self) -> bool {
@@ -142,9 +143,9 @@ pub(super) struct Places<'a> {
     nodes: HashMap<&'a str, Place>,
     /// The names of the zones, in the order of their index.
     pub(super) zones: Vec<Box<str>>,
-    /// How many Nodes count, whether or not they have a lease.
+    /// Number of Nodes that count, whether or not they have a lease.
     pub(super) counting: usize,
-    /// How many Nodes are meant to be alive.
+    /// Number of Nodes that are meant to be alive.
     pub(super) alive: usize,
 }
 

@@ -41,7 +41,7 @@ struct Writes {
     last: MonoTime,
 }
 
-/// Whether silence may be acted on.
+/// Use of a silence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// Watched long enough, and the server accepts writes.
@@ -116,7 +116,7 @@ impl Proof {
         Some(run.writes.map_or(run.began, |writes| writes.since))
     }
 
-    /// Whether a run of reads is under way in which no write has been noticed yet.
+    /// Returns whether a run of reads is under way in which no write has been noticed yet.
     pub(crate) fn awaits_write(&self) -> bool {
         self.run.is_some_and(|run| run.writes.is_none())
     }
@@ -126,7 +126,7 @@ impl Proof {
         Some(self.run?.writes?.since + Self::length(period))
     }
 
-    /// Whether silence that a read started `at` still showed may be acted on.
+    /// Returns whether silence that a read started `at` still showed may be acted on.
     pub(crate) fn standing(&self, at: MonoTime, period: Duration) -> Standing {
         let wrote = |run: Run| run.writes.map_or(run.began, |writes| writes.last);
         let is_idle = |run| at.since(wrote(run)) > Self::write_window(period);

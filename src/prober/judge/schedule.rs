@@ -25,9 +25,9 @@ const THROTTLED: Duration = Duration::from_secs(10);
 /// The end of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadOutcome {
-    /// It succeeded; `counting` if more verdicts like it are needed before anything is done.
+    /// Success; `counting` if more verdicts like it are needed before anything is done.
     Read { consistent: bool, counting: bool },
-    /// It failed, as the last of so many in a row.
+    /// Failure, as the last of so many in a row.
     Failed { in_a_row: u32 },
     /// The server asked for less load, perhaps for how long.
     Throttled(Option<Duration>),

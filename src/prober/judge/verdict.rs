@@ -25,7 +25,7 @@ const SUSPICION_MARGIN: Duration = Duration::from_secs(3);
 /// Judgement: a kubelet that renews within this many periods is merely late, not suspect.
 const SUSPICION_PERIODS: f64 = 1.3;
 
-/// What one read of the leases shows.
+/// Leases of one read, counted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Assessment {
     /// The moment for which it holds: the start of the read.
@@ -36,11 +36,11 @@ pub struct Assessment {
     pub expired: usize,
     /// U: of these, those that may be expired or not.
     pub unknown: usize,
-    /// Of the unknown, those that may have expired within the rounding of their stamps.
+    /// Unknown ones that may have expired within the rounding of their stamps.
     pub expiring: usize,
     /// Leases that do not count, by reason.
     pub excluded: BTreeMap<Exclusion, usize>,
-    /// Of these, the fresh ones that are evidence against an outage. None while the cluster is
+    /// Fresh leases among these that are evidence against an outage. None while the cluster is
     /// protected.
     pub counter_evidence: usize,
     /// The leases that count by zone, in the order of the zones' names and with those that are in
@@ -49,9 +49,9 @@ pub struct Assessment {
     /// The longest of the least times for which expired leases have been silent, since their ages are known
     /// within bounds; `None` while none is expired.
     pub longest_silence: Option<Duration>,
-    /// How many expired leases are an outage.
+    /// Number of expired leases that is an outage.
     pub needed: usize,
-    /// How many silent ones keep a protected cluster from a restore.
+    /// Number of silent ones that keeps a protected cluster from a restore.
     pub unrecovered: usize,
     /// P: the longest renewal period among the leases that count.
     pub period: Duration,
@@ -61,17 +61,17 @@ pub struct Assessment {
     pub expires_at: Option<MonoTime>,
     /// Leases that are not certainly fresh, whether or not they count.
     pub silent: usize,
-    /// It is known that the seed does not serve Machines, so that their phases do not count.
+    /// The seed is known not to serve Machines, so that their phases do not count.
     pub lacks_machines: bool,
     /// Nodes that count and have no lease.
     pub missing: usize,
     /// Nodes that are meant to be alive.
     pub alive: usize,
-    /// It is certain that no Node is meant to be alive.
+    /// No Node is meant to be alive, for certain.
     pub abandoned: bool,
-    /// Whether the cluster is protected.
+    /// The cluster is protected.
     pub protected: bool,
-    /// Whether that was ended by the policy's maxProtection.
+    /// Its protection was ended by the policy's maxProtection.
     pub ended: bool,
 }
 
@@ -82,7 +82,7 @@ pub struct ZoneCount {
     pub name: Option<Box<str>>,
     /// Leases that count.
     pub candidates: usize,
-    /// Of these, those that are certainly expired.
+    /// Candidates that are certainly expired.
     pub expired: usize,
 }
 
@@ -91,7 +91,7 @@ pub struct ZoneCount {
 pub enum Verdict {
     /// The nodes lost their way to the API server.
     Outage,
-    /// They did not.
+    /// The nodes did not.
     Healthy,
     /// The evidence does not suffice; nothing is scaled, either way.
     Undetermined(Doubt),
@@ -225,7 +225,7 @@ impl Assessment {
         self.candidates + self.counter_evidence
     }
 
-    /// Whether no lease counts although there are Nodes, for a reason by which all of them are only
+    /// Returns whether no lease counts although there are Nodes, for a reason by which all of them are only
     /// excluded if something is wrong: their Machines were not found, all nodes are to be
     /// replaced for a condition, or they have no lease.
     pub fn is_blind(&self) -> bool {
@@ -233,7 +233,7 @@ impl Assessment {
         self.candidates == 0 && (hides || self.missing > 0)
     }
 
-    /// Whether no lease counts, and Nodes that count have none.
+    /// Returns whether no lease counts, and Nodes that count have none.
     pub(crate) fn lacks_leases(&self) -> bool {
         self.candidates == 0 && self.missing > 0
     }
@@ -242,7 +242,7 @@ impl Assessment {
         self.excluded.contains_key(&why)
     }
 
-    /// Whether the fraction can have been silent for so long that it has to be proven or refuted.
+    /// Returns whether the fraction can have been silent for so long that it has to be proven or refuted.
     pub fn suspect(&self) -> bool {
         self.suspect_at.is_some_and(|moment| moment <= self.at)
     }

@@ -96,7 +96,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// How messages name this field.
+    /// Name of this field in messages.
     fn path(&self, field: &str) -> String {
         match self.kind {
             "" => field.to_owned(),

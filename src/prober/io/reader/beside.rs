@@ -34,7 +34,7 @@ const LEAD: Duration = Duration::from_secs(2);
 /// connections.
 const LONG: Duration = Duration::from_secs(1);
 
-/// What has been read beside the leases.
+/// Result of a read beside the leases.
 pub(super) enum Beside {
     Nodes(Result<NodeLists, Unread>),
     State(Found),
@@ -65,14 +65,14 @@ impl NodeReads {
 
 /// A read of Nodes that is under way.
 struct NodeRead {
-    /// It waits for nothing that is reported.
+    /// The read waits for nothing that is reported.
     urgent: bool,
     task: AbortHandle,
 }
 
 impl Task {
-    /// What is read next beside the leases, and when: the Nodes, unless it is a look. It begins right after a list,
-    /// or so long before the next one that it may end meanwhile; what a proof needs begins immediately.
+    /// Returns what is read next beside the leases, and when: the Nodes, unless it is a look. It begins right after a
+    /// list, or so long before the next one that it may end meanwhile; what a proof needs begins immediately.
     pub(super) fn next_beside(&self, due: Instant) -> Option<(Instant, Option<Look>)> {
         let (reached, now) = (self.reached?, Instant::now());
         let wanted = self.judge.wants_facts();

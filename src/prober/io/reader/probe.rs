@@ -146,7 +146,7 @@ impl Task {
     }
 }
 
-/// Whether further reads decide on an outage.
+/// Returns whether further reads decide on an outage.
 fn is_proving(conclusion: &Conclusion, suspect: bool) -> bool {
     match conclusion.verdict {
         Verdict::Undetermined(Doubt::Unproven(_) | Doubt::FactsOutdated) => true,

@@ -57,12 +57,12 @@ pub(super) struct Scale {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ScaleMetadata {
-    /// That of the object.
+    /// resourceVersion of the object.
     resource_version: Option<String>,
 }
 
 impl Scale {
-    /// Whether it is known to be of another version of the object.
+    /// Returns whether it is known to be of another version of the object.
     pub(super) fn is_of_another_version(&self, object: &Object) -> bool {
         let version = self.metadata.resource_version.as_ref();
         version.is_some_and(|version| *version != object.metadata.resource_version)
@@ -70,7 +70,7 @@ impl Scale {
 }
 
 impl Object {
-    /// What a workload says of itself.
+    /// Observes a workload.
     pub(super) fn workload(self) -> Observed {
         let status = &self.status;
         let current = status.observed_generation >= self.metadata.generation;
@@ -81,7 +81,7 @@ impl Object {
         self.observed(Family::Apps, replicas, any_left, running)
     }
 
-    /// What an object of any other kind, and its Scale, say.
+    /// Observes an object of any other kind by its Scale.
     pub(super) fn scalable(self, scale: &Scale) -> Observed {
         let present = scale.status.replicas.unwrap_or(0) > 0;
         // A Scale of zero replicas lacks the field.

@@ -77,7 +77,7 @@ impl Scaler {
     }
 }
 
-/// Whether the server says this of the object with that name. A path that it does not serve has none.
+/// Returns whether the server says this of the object with that name. A path that it does not serve has none.
 fn is_about(error: &CallError, name: &str) -> bool {
     match error {
         CallError::Refused(status) => {

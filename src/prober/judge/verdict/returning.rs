@@ -40,7 +40,7 @@ impl Returning {
         returning
     }
 
-    /// Whether there is none to wait for.
+    /// Returns whether there is none to wait for.
     pub fn is_complete(self) -> bool {
         self.back >= self.all
     }

@@ -26,7 +26,7 @@ impl LeaseRules {
         (expiry < self.grace).then_some(expiry)
     }
 
-    /// How long a level of a scale-down waits at most for the one before: three waits fit between the
+    /// Longest time for which a level of a scale-down waits for the one before: three waits fit between the
     /// expiry and the grace. Leases renewed too slowly to be judged count as if renewed fast.
     pub fn patience(&self, period: Duration) -> Duration {
         let expiry = self.expiry(period).or_else(|| self.expiry(Duration::ZERO));
@@ -40,7 +40,7 @@ impl LeaseRules {
         TOGETHER.max(self.grace * GRACES)
     }
 
-    /// Whether so many expired leases of `all` are an outage.
+    /// Returns whether so many expired leases of `all` are an outage.
     pub fn reached(&self, some: usize, all: usize) -> bool {
         some >= self.minimum as usize && self.fraction_reached(some, all)
     }
@@ -49,7 +49,7 @@ impl LeaseRules {
         is_share(some, all, self.fraction)
     }
 
-    /// Whether so many silent leases of `all` keep a protected cluster from being restored.
+    /// Returns whether so many silent leases of `all` keep a protected cluster from being restored.
     pub(super) fn is_unrecovered(&self, some: usize, all: usize) -> bool {
         is_share(some, all, self.recovery)
     }
@@ -71,7 +71,7 @@ impl LeaseRules {
     }
 }
 
-/// Whether so many of `all` are at least this share of them.
+/// Returns whether so many of `all` are at least this share of them.
 pub(super) fn is_share(some: usize, all: usize, share: f64) -> bool {
     all > 0 && some as f64 / all as f64 >= share
 }

@@ -8,7 +8,7 @@ use crate::{
     util::mono_time::MonoTime,
 };
 
-/// What is known of its age.
+/// Age of a lease, as far as it is known.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pulse {
     Fresh,
@@ -18,7 +18,7 @@ pub(super) enum Pulse {
     Unknown,
 }
 
-/// One lease at the time of an assessment.
+/// A lease at the time of an assessment.
 pub(super) struct Seen<'a> {
     pub(super) beat: &'a Beat,
     pub(super) expiry: Option<Duration>,
@@ -52,7 +52,7 @@ impl<'a> Seen<'a> {
         seen
     }
 
-    /// Whether it does not count, and is fresh, which is evidence against an outage that begins.
+    /// Returns whether it does not count, and is fresh, which is evidence against an outage that begins.
     pub(super) fn is_evidence(&self, protected: bool) -> bool {
         let Some(why) = self.excluded else {
             return false;
@@ -71,7 +71,7 @@ impl<'a> Seen<'a> {
         Some(self.beat.renewed().filter(|_| counts)?.latest)
     }
 
-    /// Whether it has been silent since before that moment.
+    /// Returns whether it has been silent since before that moment.
     pub(super) fn silent_before(&self, moment: Option<MonoTime>) -> bool {
         let since = self.silent_since().zip(moment);
         since.is_some_and(|(since, moment)| since < moment)
