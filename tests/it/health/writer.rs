@@ -362,9 +362,8 @@ fn unreachable() -> ClusterReport {
 }
 
 fn suspect() -> ClusterReport {
-    let doubt = Doubt::Unproven(MonoTime::from_nanos(0));
-    let seen = Box::new(assessment(5, 3));
-    found(Finding::Judged(Verdict::Undetermined(doubt), seen))
+    let doubt = Verdict::Undetermined(Doubt::Unproven(MonoTime::from_nanos(0)));
+    found(Finding::Judged(doubt, Box::new(assessment(5, 3))))
 }
 
 fn checked(result: CheckResult, since: Option<i64>) -> ClusterReport {
