@@ -188,20 +188,6 @@ fn new_rules_plan_the_next_read() {
 }
 
 #[test]
-fn silence_is_acted_on_when_it_is_certain() {
-    let mut shoot = Shoot::new(RULES);
-    let (when, conclusion) = shoot.probe_until(Verdict::Outage, 105.0, 100);
-    assert!(conclusion.decides);
-    // Renewed before 102 s, as far as stamp and Date tell.
-    assert!((130.0..=132.1).contains(&when), "{when}");
-    // Nodes that are taken down on purpose, after Nodes and Machines were read, are no outage.
-    assert_eq!(shoot.facts_read, 1, "for the proof");
-    let read = seconds(shoot.judge.facts_read.unwrap());
-    let began = seconds(shoot.judge.proof.counts_since().unwrap());
-    assert!(read + 10.0 >= began, "read at {read}, {began} to {when}");
-}
-
-#[test]
 fn a_suspect_is_read_consistently() {
     let mut shoot = Shoot::new(RULES);
     shoot.probe(105.0, 100);
@@ -280,34 +266,6 @@ fn leases_of_a_restored_etcd_have_nodes_read_again_and_end_no_outage() {
     shoot.learn(when + 2.0);
     assert!(!shoot.judge.wants_facts());
     assert_ne!(shoot.judge.conclude().unwrap().verdict, Verdict::Healthy);
-}
-
-/// Lists of Nodes may take long, and leases may come all the while.
-#[test]
-fn leases_that_come_keep_no_outage_from_being_proven() {
-    let mut shoot = Shoot::new(RULES);
-    shoot.probe(105.0, 100);
-    let mut now = shoot.due(105.0);
-    let mut joined = ["d", "e", "f", "g", "h", "i"].into_iter().cycle();
-    loop {
-        // One comes, and the one that came before it goes.
-        shoot.names.truncate(3);
-        shoot.names.extend(joined.next());
-        shoot.list(now, 100);
-        if shoot.judge.wants_facts() {
-            shoot.learn(now);
-        }
-        if shoot.judge.conclude().unwrap().verdict == Verdict::Outage {
-            break;
-        }
-        now = shoot.due(now);
-    }
-    assert!((130.0..=132.1).contains(&now), "{now}");
-    assert_eq!(
-        shoot.facts_read, 1,
-        "no lease that comes has them read again"
-    );
-    assert!(shoot.judge.lacks_facts(), "when there is time");
 }
 
 /// Nobody could be heard in that time, in which machines may have been taken down.
@@ -410,25 +368,6 @@ fn lists_are_read_no_sooner_than_their_work_allows() {
         now = shoot.due(now);
     }
     assert!(now - begin >= 36.0, "{now}");
-}
-
-/// A node that registers again and again under its name tells nothing about the others.
-#[test]
-fn a_lease_that_is_created_anew_costs_no_proof_of_the_others() {
-    let mut shoot = Shoot::new(RULES);
-    shoot.names.push("d");
-    shoot.probe(105.0, 100);
-    let mut now = shoot.due(105.0);
-    while now < 200.0 {
-        shoot.recreated += 1;
-        let anew = (now as i64).max(100);
-        if shoot.probe_each(now, &[anew, 100, 100, 100]).verdict == Verdict::Outage {
-            break;
-        }
-        now = shoot.due(now);
-    }
-    assert!((130.0..=132.1).contains(&now), "{now}");
-    assert!(shoot.facts_read <= 2, "{}", shoot.facts_read);
 }
 
 /// Its Node may be another: until that is known it is no candidate, and if it is fresh it is evidence.
