@@ -8,7 +8,7 @@ use super::{
     settings::{Dependent, Settings, SettingsError},
 };
 
-/// What the objects say of one cluster. What was (a protection, a delay since it became eligible)
+/// Statement of the objects about a cluster. What was (a protection, a delay since it became eligible)
 /// is not known here.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assignment {
@@ -27,7 +27,7 @@ pub struct Assignment {
 pub struct Selected {
     /// The name of the policy.
     pub policy: Arc<str>,
-    /// What it holds back, also where there are no settings.
+    /// Actions that it holds back, also where there are no settings.
     pub hold: PolicyHold,
     /// The settings for the cluster. They are there for a skipped cluster too, since it may have
     /// to be restored by them.

@@ -36,14 +36,14 @@ type Policies = BTreeMap<Arc<str>, Policy>;
 pub struct Index {
     policies: Policies,
     clusters: BTreeMap<Arc<str>, Entry>,
-    /// Whether all policies have been listed once, and all Clusters.
+    /// All policies have been listed once, and all Clusters.
     policies_listed: bool,
     clusters_listed: bool,
     /// Lists in progress. They take effect as a whole: half a list of policies would assign
     /// clusters to the wrong ones.
     policy_list: Vec<Policy>,
     cluster_list: Vec<Cluster>,
-    /// By cluster, the policy that applied last before this process began.
+    /// The policy that applied last before this process began, by cluster.
     recalled: BTreeMap<Arc<str>, Arc<str>>,
 }
 
@@ -65,7 +65,7 @@ struct Entry {
     cluster: Cluster,
     /// The policy that applied last.
     last: Option<Arc<str>>,
-    /// It was let go, so that nobody is responsible any more.
+    /// The cluster was let go, so that nobody is responsible any more.
     let_go: bool,
     /// `None` until both kinds have been listed.
     assignment: Option<Assignment>,
@@ -163,7 +163,7 @@ impl Index {
         }
     }
 
-    /// What the objects say of a cluster; `None` if there is no such Cluster, or not yet.
+    /// Returns what the objects say of a cluster; `None` if there is no such Cluster, or not yet.
     pub fn assignment(&self, cluster: &str) -> Option<&Assignment> {
         self.clusters.get(cluster)?.assignment.as_ref()
     }
@@ -208,7 +208,7 @@ impl Index {
         Some(view)
     }
 
-    /// Whether policies and Clusters have both been listed; nothing is assigned before.
+    /// Returns whether policies and Clusters have both been listed; nothing is assigned before.
     pub fn synced(&self) -> bool {
         self.policies_listed && self.clusters_listed
     }
@@ -221,7 +221,7 @@ impl Index {
         Some((version.unwrap_or_default(), selected.policy.clone()))
     }
 
-    /// Whether this Cluster is the one that is known, and comes to the same.
+    /// Returns whether this Cluster is the one that is known, and comes to the same.
     pub fn is_as_known(&self, cluster: Cluster) -> bool {
         let known = self.clusters.get(&name(&cluster.metadata));
         known.is_some_and(|known| {

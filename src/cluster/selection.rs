@@ -19,7 +19,7 @@ use crate::{
 /// ends up in a condition.
 const MAX_ERROR: usize = 256;
 
-/// What is needed of a ProbePolicy to assign clusters to it. A change of its status makes no
+/// Part of a ProbePolicy that assigns clusters to it. A change of its status makes no
 /// difference to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
@@ -29,35 +29,35 @@ pub struct Policy {
     pub uid: Arc<str>,
     /// `metadata.generation`.
     pub generation: i64,
-    /// Whether `metadata.deletionTimestamp` is set: the policy then selects nothing, and what it
+    /// `metadata.deletionTimestamp` is set: the policy then selects nothing, and what it
     /// still protects is let go.
     pub deleting: bool,
-    /// Whether it carries [`FINALIZER`].
+    /// The policy carries [`FINALIZER`].
     pub held: bool,
     /// `metadata.creationTimestamp`.
     pub created: Option<Time>,
-    /// What it holds back, also while it breaks a rule.
+    /// Actions that it holds back, also while it breaks a rule.
     pub hold: PolicyHold,
-    /// What it asks for; `None` if it breaks a rule, so that it selects nothing.
+    /// Rules; `None` if it breaks a rule, so that it selects nothing.
     pub rules: Option<Rules>,
     problems: Vec<String>,
 }
 
-/// What a policy holds back, whatever else it says.
+/// Actions that a policy holds back, whatever else it says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PolicyHold {
     /// `spec.suspend`: nothing is probed or written.
     pub suspended: bool,
     /// `spec.mode` is `DryRun`: nothing is written.
     pub dry_run: bool,
-    /// It cannot be decoded, and may say either: nothing is probed or written.
+    /// The policy cannot be decoded, and may say either: nothing is probed or written.
     pub undecodable: bool,
 }
 
 /// The rules of a policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
-    /// What `spec.clusterSelector` asks of the labels.
+    /// `spec.clusterSelector`.
     pub selector: LabelSelector,
     /// `spec.clusterLabels`.
     pub labels: LabelSource,
@@ -116,13 +116,13 @@ impl Policy {
         }
     }
 
-    /// What is wrong with the policy, each with the field and what is allowed there; empty for a
+    /// Returns what is wrong with the policy, each with the field and what is allowed there; empty for a
     /// valid one.
     pub fn problems(&self) -> &[String] {
         &self.problems
     }
 
-    /// What may be a mistake in a valid policy.
+    /// Returns what may be a mistake in a valid policy.
     pub fn warnings(&self) -> Vec<String> {
         let rules = self.rules.iter();
         let dependents = rules.flat_map(|rules| rules.settings.dependents.iter());
@@ -150,7 +150,7 @@ impl Rules {
         }
     }
 
-    /// Whether they select this cluster.
+    /// Returns whether they select this cluster.
     pub fn selects(&self, cluster: &Cluster) -> bool {
         self.selector.matches(&cluster.labels(self.labels))
     }

@@ -20,27 +20,27 @@ pub const DEFAULT_NODE_CONDITIONS: [&str; 4] = [
     "NetworkUnavailable",
 ];
 
-/// How one cluster is probed and protected. Two equal values ask for the same.
+/// Settings by which a cluster is probed and protected. Two equal values ask for the same.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// The name of the policy.
     pub policy: Arc<str>,
-    /// Whether dependents are written to.
+    /// Mode: whether dependents are written to.
     pub mode: Mode,
     /// The Secret with the kubeconfig of the shoot, in the cluster's namespace.
     pub secret_name: Arc<str>,
-    /// How its leases are read and judged.
+    /// Rules by which its leases are read and judged.
     pub rules: LeaseRules,
-    /// How long a cluster that has become eligible is observed before anything is scaled.
+    /// Time for which a cluster that has become eligible is observed before anything is scaled.
     pub initial_delay: Duration,
-    /// How long a protection may last.
+    /// Longest time for a protection.
     pub max_protection: Option<Duration>,
-    /// What is scaled, ordered by reference, so that the order in the policy makes no difference.
+    /// Dependents, ordered by reference, so that the order in the policy makes no difference.
     pub dependents: Arc<[Dependent]>,
-    /// By the name of the worker pool, the node conditions that take a node out of the count;
+    /// Node conditions that take a node out of the count, by the name of the worker pool;
     /// nodes of no known pool go by [`DEFAULT_NODE_CONDITIONS`].
     pub pools: BTreeMap<String, Vec<String>>,
-    /// How its state is observed.
+    /// Settings by which its state is observed.
     pub observer: Arc<ObserverSettings>,
     /// Further evidence, and what hangs on it.
     pub checks: Arc<[HealthCheck]>,
@@ -56,7 +56,7 @@ pub struct LeaseRules {
     /// The share below which the expired leases of a protected cluster must fall to be no outage any more,
     /// in (0, fraction].
     pub recovery: f64,
-    /// How many expired leases are the least with which an outage begins.
+    /// Least number of expired leases with which an outage begins.
     pub minimum: u32,
     /// From the start of a run to the start of the next, at the least.
     pub interval: Duration,
@@ -75,7 +75,7 @@ pub struct LeaseRules {
 pub struct Dependent {
     /// The resource, in the cluster's namespace.
     pub reference: DependentRef,
-    /// Whether it may be missing.
+    /// The resource may be missing.
     pub optional: bool,
     /// When it is scaled up, in relation to the others.
     pub up: Scale,
@@ -90,9 +90,9 @@ pub struct Scale {
     pub level: u32,
     /// The wait before the write.
     pub initial_delay: Duration,
-    /// How long the level waits for the effect of the write.
+    /// Time for which the level waits for the effect of the write.
     pub timeout: Duration,
-    /// How long it waits on the way up for the nodes; zero if it does not.
+    /// Time for which it waits on the way up for the nodes; zero if it does not.
     pub await_nodes: Duration,
 }
 
@@ -111,7 +111,7 @@ pub enum SettingsError {
     Policy {
         /// Its name.
         policy: Arc<str>,
-        /// What is wrong with it.
+        /// Problems.
         problems: String,
     },
     /// The Shoot that could override the policy cannot be read.
@@ -152,7 +152,7 @@ impl Settings {
         }
     }
 
-    /// The same for `cluster`: its own grace period wins over the policy's, and its worker
+    /// Returns the settings for `cluster`: its own grace period wins over the policy's, and its worker
     /// pools bring their node conditions.
     ///
     /// # Errors

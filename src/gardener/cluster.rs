@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 
 use crate::api::LabelSource;
 
-/// What is read of a Cluster.
+/// A Cluster, as far as it is read.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(from = "Received")]
 pub struct Cluster {
@@ -31,10 +31,10 @@ pub struct Cluster {
     pub shoot: Result<Shoot, Unreadable>,
 }
 
-/// What is read of the Shoot in `spec.shoot` (`core.gardener.cloud/v1beta1`).
+/// The Shoot in `spec.shoot` (`core.gardener.cloud/v1beta1`), as far as it is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shoot {
-    /// Whether `metadata.deletionTimestamp` is set.
+    /// `metadata.deletionTimestamp` is set.
     pub deleting: bool,
     /// `spec.hibernation.enabled`: what is wanted.
     pub hibernation_enabled: bool,
@@ -59,7 +59,7 @@ pub struct Worker {
     /// `machineControllerManager.nodeConditions`: the conditions for which a node of this pool is
     /// replaced; empty means the default.
     pub node_conditions: Vec<String>,
-    /// Whether `controlPlane` is set: the control plane runs on nodes of this pool.
+    /// `controlPlane` is set: the control plane runs on nodes of this pool.
     pub control_plane: bool,
 }
 

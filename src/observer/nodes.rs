@@ -113,7 +113,7 @@ impl NodeCounts {
     }
 }
 
-/// What is wrong with a node, in the words of a ClusterHealth.
+/// Returns what is wrong with a node, in the words of a ClusterHealth.
 fn problems(node: &Node) -> Vec<&'static str> {
     let is_true = |condition: &str| node.true_conditions.iter().any(|it| it == condition);
     let not_ready = (!node.is_ready()).then_some(NOT_READY);

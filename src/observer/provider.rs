@@ -10,7 +10,7 @@ use crate::{
     checks::{Outcome, Tally},
 };
 
-/// One provider of metrics.
+/// A provider of metrics.
 #[derive(Clone, Debug)]
 pub(super) struct Provider {
     settings: MetricsProvider,
@@ -24,7 +24,7 @@ pub(super) struct Provider {
 }
 
 impl Provider {
-    /// One that has not been looked at since `recalled` was written of it.
+    /// A provider that has not been looked at since `recalled` was written of it.
     pub(super) fn new(
         settings: MetricsProvider,
         recalled: Option<&CheckStatus>,

@@ -31,7 +31,7 @@ use crate::{
 /// Pause between two looks at what may change at any time and costs little, and at Nodes that are not well, or that
 /// could not be read.
 const OFTEN: Duration = Duration::from_secs(60);
-/// The same for an API server that says that it is not ready: it is mostly just starting.
+/// Pause between two looks at an API server that says that it is not ready: it is mostly just starting.
 const SOON: Duration = Duration::from_secs(10);
 /// The pause between two looks at Nodes is shortened by a random share of up to this, so that a
 /// thousand clusters that were seen at once do not stay in step.
@@ -64,33 +64,33 @@ pub struct View {
     pub state: ClusterState,
     /// Why, as a sentence for people.
     pub message: String,
-    /// What its Nodes say. `None` until they were seen.
+    /// Its Nodes. `None` until they were seen.
     pub nodes: Option<NodeCounts>,
-    /// What the looks at its providers of metrics have come to.
+    /// Its providers of metrics.
     pub providers: Vec<CheckStatus>,
 }
 
-/// What is to be looked at, except for the Nodes.
+/// Object of a look, except for the Nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// Whether the API server is ready.
+    /// `/readyz` of the API server.
     Ready,
     /// The provider of metrics at this place in the settings.
     Provider(usize),
 }
 
-/// What a look has come to.
+/// Result of a look.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// The Nodes, or why they could not be read.
     Nodes(Result<NodeCounts, String>),
     /// Answer of the API server, or the reason why there is none.
     Ready(Result<Readiness, String>),
-    /// What came of the provider at this place; `None` if it was not asked, for a reason of the way to it.
+    /// The provider at this place; `None` if it was not asked, for a reason of the way to it.
     Provider(usize, Option<Outcome>),
 }
 
-/// What is known of one cluster. Pure, with time as an argument.
+/// State of a cluster, and what is known of it. Pure, with time as an argument.
 #[derive(Clone, Debug)]
 pub struct Observation {
     settings: Arc<ObserverSettings>,
@@ -98,7 +98,7 @@ pub struct Observation {
     message: String,
     /// While it is not reached.
     retries: Option<Retries>,
-    /// Whether the last probe reached it.
+    /// The last probe reached it.
     is_reached: bool,
     known: Known,
     /// An earlier observation may have seen the beginning of a silence, and none its end.
@@ -337,7 +337,7 @@ impl Observation {
         self.is_reached.then_some(self.nodes_due)
     }
 
-    /// What else is to be looked at next, and when; nothing while the cluster is not reached.
+    /// Returns what else is to be looked at next, and when; nothing while the cluster is not reached.
     pub fn next(&self) -> Option<(Instant, Look)> {
         let providers = self.providers.iter().enumerate();
         let providers = providers.map(|(place, it)| (it.due, Look::Provider(place)));
@@ -360,7 +360,7 @@ impl Observation {
         }
     }
 
-    /// What is reported of the cluster.
+    /// Returns what is reported of the cluster.
     pub fn view(&self) -> View {
         let providers = self.providers.iter();
         View {
@@ -372,7 +372,7 @@ impl Observation {
     }
 }
 
-/// How many of how many leases an earlier run has found to be expired, if that was an outage.
+/// Counts, of all leases that count, those that an earlier run has found to be expired, if that was an outage.
 fn silent(status: &ClusterHealthStatus) -> Option<(usize, usize)> {
     let outage = status.reason.as_deref() == Some(OUTAGE);
     let leases = status.leases.as_ref().filter(|_| outage)?;

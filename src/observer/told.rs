@@ -8,11 +8,11 @@ use crate::{
     },
 };
 
-/// What was told last of the state of a cluster.
+/// State of a cluster that was reported last.
 #[derive(Debug, Default)]
 pub(crate) struct ToldState(Option<&'static Kind>);
 
-/// What the states tell by which a cluster is in trouble. That one is DEGRADED is told by its probes,
+/// Event of a state in which a cluster is in trouble. That one is DEGRADED is told by its probes,
 /// if it lasts.
 fn trouble(state: ClusterState) -> Option<&'static Kind> {
     match state {
@@ -35,7 +35,7 @@ fn is_told_otherwise(status: &ClusterHealthStatus) -> bool {
 }
 
 impl ToldState {
-    /// As an earlier run has left it.
+    /// Goes on from what an earlier run has left.
     pub(crate) fn recorded(status: &ClusterHealthStatus) -> Self {
         Self(match status.state {
             Some(_) if is_told_otherwise(status) => None,
@@ -44,7 +44,7 @@ impl ToldState {
         })
     }
 
-    /// What is to be told of a status that was written.
+    /// Returns the event of a status that was written.
     pub(crate) fn tell(&mut self, status: &ClusterHealthStatus) -> Option<Event> {
         let before = self.0;
         let now = match status.state {

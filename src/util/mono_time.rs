@@ -62,7 +62,7 @@ impl MonoTime {
         (self.0.get() ^ MIDDLE).cast_signed()
     }
 
-    /// How long ago `earlier` was; zero if it is still to come.
+    /// Returns how long ago `earlier` was; zero if it is still to come.
     pub fn since(self, earlier: MonoTime) -> Duration {
         let nanos = self.nanos() - earlier.nanos();
         Duration::from_nanos(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX))
@@ -111,7 +111,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// Whether both can be true.
+    /// Returns whether both can be true.
     pub(crate) fn meets(self, other: Self) -> bool {
         self.earliest.max(other.earliest) <= Some(self.latest.min(other.latest))
     }

@@ -16,14 +16,14 @@ pub struct Since {
 }
 
 impl Since {
-    /// As of a stamp that an earlier run has left; one in the future is of now.
+    /// Begins at a stamp that an earlier run has left; one in the future is of now.
     pub fn of(stamp: Timestamp, now: Now) -> Self {
         let age = Duration::try_from(now.wall.duration_since(stamp)).unwrap_or_default();
         let began = MonoTime::from(now.mono) - age;
         Self { stamp, began }
     }
 
-    /// How long ago.
+    /// Returns how long ago it is.
     pub fn elapsed(&self, now: Now) -> Duration {
         MonoTime::from(now.mono).since(self.began)
     }

@@ -33,7 +33,7 @@ pub(crate) fn clean_bytes(bytes: &[u8], max: usize) -> String {
     clean(&String::from_utf8_lossy(start), max)
 }
 
-/// Whether the text is true, as Go's `strconv.ParseBool` reads it; `None` if it is no boolean.
+/// Returns whether the text is true, as Go's `strconv.ParseBool` reads it; `None` if it is no boolean.
 pub fn parse_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),

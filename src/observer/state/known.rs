@@ -2,15 +2,15 @@
 
 use crate::{api::ClusterState, observer::NodeCounts, shoot::Readiness};
 
-/// What is known of a cluster that is reached.
+/// Knowledge about a cluster that is reached.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
-    /// Whether its API server says that it is ready, or why it says neither, which is no evidence. `None` until it was
+    /// Answer of its API server, or the reason why there is none, which is no evidence. `None` until it was
     /// asked.
     pub(super) api: Option<Result<Readiness, String>>,
     /// Its nodes. `None` until they were seen.
     pub(super) nodes: Option<NodeCounts>,
-    /// How many of how many leases are expired, if that has been found to be an outage: their kubelets
+    /// Expired leases, and all that count, if that has been found to be an outage: their kubelets
     /// do not work, whatever the Nodes say that nobody updates any more.
     pub(super) silent: Option<(usize, usize)>,
     /// Why the nodes could not be read when they were last tried, if they could not.
