@@ -4,7 +4,7 @@
 //! A missing right is reported and prevents nothing. If the seed does not answer, nothing is
 //! reported.
 
-use std::{collections::BTreeMap, iter, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ApiResource;
@@ -63,26 +63,6 @@ impl Needs {
     }
 }
 
-/// To scale a dependent: see [`Family`].
-fn scaling(family: Family, resource: &ApiResource, name: &str) -> Vec<Right> {
-    let object = Right::new(VERB, resource).on(name);
-    match family {
-        Family::Apps => vec![object],
-        Family::Scalable => vec![object.clone(), object.of("scale")],
-    }
-}
-
-/// To run a command in a pod: to find the pod, and to ask for a WebSocket, which is a GET. API
-/// servers since Kubernetes 1.35 want the right to create for it too.
-fn exec() -> [Right; 3] {
-    let pods = ApiResource::erase::<Pod>(&());
-    [
-        Right::new("list", &pods),
-        Right::new("get", &pods).of("exec"),
-        Right::new("create", &pods).of("exec"),
-    ]
-}
-
 impl Reviewer {
     /// Reviews each policy that is new or changed, and all of them at intervals.
     pub(crate) async fn run(self, mut needs: watch::Receiver<AllNeeds>) {
@@ -117,12 +97,17 @@ impl Reviewer {
         let mut review = Review::default();
         // To put the finalizer on a policy, and to take it off.
         let finalizer = Right::new(VERB, &ApiResource::erase::<ProbePolicy>(&())).on(policy);
-        let mut there = Vec::new();
+        let mut rights = vec![finalizer];
+        let mut add = |right: Right| rights.push(right.within(needs.namespace.as_deref()));
         for dependent in &*needs.dependents {
             let reference = &dependent.reference;
             match self.scaler.kind(reference).await {
                 Ok((family, resource)) => {
-                    there.extend(scaling(family, &resource, &reference.name));
+                    let object = Right::new(VERB, &resource).on(&reference.name);
+                    add(object.clone());
+                    if family == Family::Scalable {
+                        add(object.of("scale"));
+                    }
                 }
                 // The dependent itself is reported.
                 Err(error) if error.is_about_the_kind() => {}
@@ -132,10 +117,15 @@ impl Reviewer {
                 }
             }
         }
-        there.extend(needs.execs.then(exec).into_iter().flatten());
-        let namespace = needs.namespace.as_deref();
-        let there = there.into_iter().map(|it: Right| it.within(namespace));
-        let rights = iter::once(finalizer).chain(there);
+        if needs.execs {
+            // To find the pod, and to ask for a WebSocket, which is a GET. API servers since Kubernetes 1.35 want the
+            // right to create for it too.
+            let pods = ApiResource::erase::<Pod>(&());
+            add(Right::new("list", &pods));
+            for verb in ["get", "create"] {
+                add(Right::new(verb, &pods).of("exec"));
+            }
+        }
         review.ask(self.scaler.seed(), Some(policy), rights).await;
         review
     }
