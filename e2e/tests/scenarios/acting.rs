@@ -1,8 +1,8 @@
-//! What people did to dependents counts.
+//! What people do in mid-outage counts: to dependents, and to nodes.
 
 use super::{
     Scenario,
-    prober::watched,
+    prober::{all_are_restored, watched},
     steps::{
         CA, KCM, MCM, are, back, becomes, is, is_degraded, is_sound, owed, plain, recorded, says,
         taken, writes,
@@ -13,11 +13,54 @@ use dependency_watchdog::{
     api::{ClusterHealthStatus, Protection},
     prober::step::IGNORE,
 };
-use dependency_watchdog_e2e::{Env, Shoot};
+use dependency_watchdog_e2e::{Env, Kubectl, Shoot};
 use serde_json::json;
+use tokio::try_join;
 
 pub(crate) fn all() -> Vec<Scenario> {
-    super::scenarios![e2e_ignore_scaling_takes_a_dependent_out_of_our_hands,]
+    super::scenarios![
+        e2e_a_protection_is_over_when_every_node_is_given_up: 2,
+        e2e_ignore_scaling_takes_a_dependent_out_of_our_hands,
+    ]
+}
+
+/// One story of two shoots, whose nodes stay silent: their Nodes are being deleted, or their Machines.
+async fn e2e_a_protection_is_over_when_every_node_is_given_up(env: Env) -> Result<()> {
+    env.operator().await?;
+    let nodes = async {
+        let shoot = protected(&env, "nodes-deleted").await?;
+        delete_all(&shoot.kubectl()?, "node", &shoot).await
+    };
+    let machines = async {
+        let shoot = protected(&env, "machines-deleted").await?;
+        delete_all(shoot.control_plane.seed().kubectl(), "machine", &shoot).await
+    };
+    try_join!(nodes, machines)?;
+    Ok(())
+}
+
+async fn protected(env: &Env, name: &str) -> Result<Shoot> {
+    let shoot = watched(env, name, 2).await?;
+    shoot.is_found("Healthy").await?;
+    shoot.cut_all();
+    shoot.is_protected(Protection::Active).await?;
+    Ok(shoot)
+}
+
+/// Deletes them for ever, and waits until their cluster is let go.
+async fn delete_all(kubectl: &Kubectl, kind: &str, shoot: &Shoot) -> Result<()> {
+    let patch = r#"--patch={"metadata":{"finalizers":["example.org/held"]}}"#;
+    for kubelet in &shoot.kubelets {
+        let of = [kubelet.name(), "--namespace", shoot.namespace()];
+        kubectl
+            .run(&[&["patch", kind, "--type=merge", patch], &of[..]].concat())
+            .await?;
+        kubectl
+            .run(&[&["delete", kind, "--wait=false"], &of[..]].concat())
+            .await?;
+    }
+    shoot.is_protected(Protection::None).await?;
+    all_are_restored(shoot).await
 }
 
 async fn e2e_ignore_scaling_takes_a_dependent_out_of_our_hands(env: Env) -> Result<()> {

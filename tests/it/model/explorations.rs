@@ -92,8 +92,6 @@ fn requests_fail(#[case] parts: &[Part], #[case] budget: Budget) {
 #[rstest]
 #[case::short(&ONE, Budget { turns: 2, late: 1, ..NONE })]
 #[ignore = "deep: make model"]
-#[case::of_the_one_before(&ONE, Budget { turns: 1, late: 1, ends: 1, ..NONE })]
-#[ignore = "deep: make model"]
 #[case::both(&ONE, Budget { turns: 2, late: 1, ends: 1, ..NONE })]
 #[ignore = "deep: make model"]
 #[case::several(&ONE, Budget { turns: 2, late: 2, ..NONE })]
