@@ -24,6 +24,7 @@ use crate::{
         step::Observed,
     },
     runtime::seed::{CallError, Seed, is_for_lack_of_rights, told},
+    weeder::policy::Stored,
 };
 
 /// Answers of the seed about a cluster. What could not be read is absent, and named in `not_read`.
@@ -38,7 +39,7 @@ pub struct Answers {
     pub(super) status: Option<ClusterHealthStatus>,
     /// Index of the Cluster and the policies, as the operator makes it.
     pub(super) index: Index,
-    pub(super) weed_policies: Vec<DeserializeGuard<WeedPolicy>>,
+    pub(super) weed_policies: Vec<Stored>,
     /// Metadata of the cluster's namespace.
     pub(super) control_plane: Option<ObjectMeta>,
     /// Lease of the prober that leads.
@@ -64,7 +65,7 @@ pub async fn ask(seed: &Seed, name: &str, namespace: &str) -> Result<Option<Answ
     let clusters: Api<Cluster> = Api::all(client());
     let healths: Api<DeserializeGuard<ClusterHealth>> = Api::all(client());
     let policies: Api<DeserializeGuard<ProbePolicy>> = Api::all(client());
-    let weed_policies: Api<DeserializeGuard<WeedPolicy>> = Api::all(client());
+    let weed_policies = seed.objects::<WeedPolicy>();
     let namespaces: Api<Namespace> = Api::all(client());
     let leases: Api<Lease> = Api::namespaced(client(), namespace);
     let (object, health, policies, weed_policies, control_plane, lease) = tokio::join!(
@@ -92,16 +93,15 @@ pub async fn ask(seed: &Seed, name: &str, namespace: &str) -> Result<Option<Answ
         }
         health => health.and_then(|it| it.0.ok()?.status),
     };
+    let stored = |it: &_| Stored::new(it, false);
+    let weed_policies = weed_policies.map(|it| it.items.iter().map(stored).collect());
     let policies = read("ProbePolicies", policies.map(|list| list.items), &mut notes);
     let control_plane = control_plane.map(|found| found.map(|it| it.metadata));
     // As the operator would make it of these objects.
     let mut index = Index::default();
     let last = status.as_ref().and_then(|it| it.policy.as_deref());
-    index.recall(
-        last.map(|last| (name.into(), last.into()))
-            .into_iter()
-            .collect(),
-    );
+    let last = last.map(|last| (name.into(), last.into()));
+    index.recall(last.into_iter().collect());
     index.replace_policies(policies.iter().map(|policy| match &policy.0 {
         Ok(policy) => Policy::new(policy),
         Err(invalid) => Policy::unreadable(invalid),
@@ -121,7 +121,7 @@ pub async fn ask(seed: &Seed, name: &str, namespace: &str) -> Result<Option<Answ
         object,
         status,
         index,
-        weed_policies: read("WeedPolicies", weed_policies.map(|it| it.items), &mut notes),
+        weed_policies: read("WeedPolicies", weed_policies, &mut notes),
         control_plane: read("the Namespace", control_plane, &mut notes),
         lease: read("the Lease", lease, &mut notes),
         dependents: dependents(seed, name, references, &mut notes).await,

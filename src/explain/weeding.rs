@@ -1,7 +1,7 @@
 //! The WeedPolicies that cover the namespace of the cluster, and their last pods there.
 
 use super::{Answers, text::ago};
-use crate::weeder::policy::Policy;
+use crate::weeder::policy::Stored;
 
 /// Describes each policy that covers the namespace or acted there, with its last pods in it.
 pub(super) fn lines(answers: &Answers) -> Vec<String> {
@@ -10,9 +10,8 @@ pub(super) fn lines(answers: &Answers) -> Vec<String> {
     let namespace = namespace.filter(|it| it.deletion_timestamp.is_none());
     let labels = namespace.map(|it| it.labels.clone().unwrap_or_default());
     let mut lines = Vec::new();
-    for object in &answers.weed_policies {
-        let status = object.0.as_ref().ok().and_then(|it| it.status.as_ref());
-        let weeds = status.map_or(&[][..], |it| &it.last_weeds).iter();
+    for Stored { policy, status } in &answers.weed_policies {
+        let weeds = status.last_weeds.iter();
         let weeds = weeds.filter(|it| here(&it.namespace)).map(|it| {
             let when = ago(it.time.0, answers.now);
             let done = if it.dry_run { "spared" } else { "deleted" };
@@ -21,7 +20,7 @@ pub(super) fn lines(answers: &Answers) -> Vec<String> {
                 it.pod, it.owner, it.service
             )
         });
-        let left = status.map_or(&[][..], |it| &it.left_alone).iter();
+        let left = status.left_alone.iter();
         let left = left.filter(|it| here(&it.namespace)).map(|it| {
             let when = ago(it.time.0, answers.now);
             format!(
@@ -30,10 +29,9 @@ pub(super) fn lines(answers: &Answers) -> Vec<String> {
             )
         });
         let mut pods: Vec<String> = weeds.chain(left).collect();
-        let policy = Policy::new(object);
         if labels.as_ref().is_some_and(|labels| policy.selects(labels)) {
-            let services: Vec<&str> = policy.services().map(|it| &**it).collect();
-            let (name, mode, services) = (&policy.name, policy.mode, services.join(", "));
+            let services: Vec<&str> = policy.services().map(String::as_str).collect();
+            let (name, mode, services) = (&policy.name, policy.mode(), services.join(", "));
             lines.push(format!(
                 "{name} covers the namespace (mode {mode:?}): {services}"
             ));

@@ -159,11 +159,6 @@ impl State {
         self.cause.as_ref()
     }
 
-    /// The same, unless it was listed and is taken up where it was, which takes a second or two.
-    pub(crate) fn outage(&self) -> Option<&Cause> {
-        self.cause().filter(|_| !self.listed || self.pause > SOON)
-    }
-
     /// For how long it has been broken, and what to do, if it was listed and is for longer than [`BROKEN`].
     fn broken(&self) -> Option<(Duration, &'static str)> {
         let since = self.since.filter(|_| self.listed)?.elapsed();
@@ -256,6 +251,14 @@ impl WatchState {
         state.listed && state.cause.is_none()
     }
 
+    /// Why it broke, if it does not work again; unless it was listed and is taken up where it was, which takes a
+    /// second or two.
+    pub(crate) fn outage(&self) -> Option<String> {
+        let state = self.state.borrow();
+        let cause = state.cause().map(Cause::words);
+        cause.filter(|_| !state.listed || state.pause > SOON)
+    }
+
     fn check(&self) -> Result<(), String> {
         let state = self.state.borrow();
         match (state.cause(), state.broken()) {
@@ -311,22 +314,19 @@ impl From<watcher::Error> for Cause {
         use watcher::Error::{
             InitialListFailed, NoResourceVersion, WatchError, WatchFailed, WatchStartFailed,
         };
+        let error = match error {
+            WatchError(status) => return Self::Refused(status),
+            InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => error,
+            NoResourceVersion => return Self::Failed(error.to_string()),
+        };
         match error {
-            WatchError(status)
-            | InitialListFailed(kube::Error::Api(status))
-            | WatchStartFailed(kube::Error::Api(status))
-            | WatchFailed(kube::Error::Api(status)) => Self::Refused(status),
-            InitialListFailed(kube::Error::SerdeError(error))
-            | WatchStartFailed(kube::Error::SerdeError(error))
-            | WatchFailed(kube::Error::SerdeError(error)) => Self::Failed(format!(
+            kube::Error::Api(status) => Self::Refused(status),
+            kube::Error::SerdeError(error) => Self::Failed(format!(
                 "what came cannot be read at line {}, column {}; check what answers there",
                 error.line(),
                 error.column()
             )),
-            InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => {
-                Self::Failed(with_causes(&error))
-            }
-            NoResourceVersion => Self::Failed(error.to_string()),
+            error => Self::Failed(with_causes(&error)),
         }
     }
 }
@@ -430,7 +430,7 @@ mod tests {
         let mut events = watch.follow(stream::iter(broken).chain(stream::pending()));
         assert!(timeout(SELDOM, events.next()).await.unwrap().is_some());
         assert!(timeout(QUIET, events.next()).await.is_err());
-        assert!(watch.state.borrow().outage().is_some());
+        assert!(watch.outage().is_some());
         assert!(timeout(SOON * 4, events.next()).await.is_err());
         assert!(watch.state.borrow().cause().is_none() && result(&health).is_ok());
     }

@@ -2,68 +2,50 @@
 
 use std::time::Duration;
 
-use prometheus_client::{
-    encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+use prometheus_client::metrics::{
+    counter::Counter, family::Family, gauge::Gauge, histogram::Histogram,
 };
 
 use super::{
-    attempts::DeletionError,
-    news::{News, Opening},
+    case::{Deed, News},
+    delete::DeletionError,
     pod::Reason,
-    report::{PodDeed, WeedReport},
-    scopes::PodWatch,
-    state::Sizes,
+    report::WeedReport,
 };
-use crate::{api::Mode, runtime::metrics::Registry, status::set};
+use crate::{
+    api::Mode,
+    runtime::metrics::{Label, Registry},
+    status::set,
+};
 
 /// The target is a second, a budget of a few requests per second makes it minutes in a large
 /// recovery, and a back-off of five minutes is what it competes with.
 const DELAY_SECONDS: [f64; 14] = [
     0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0,
 ];
+/// How a deletion can end.
+const RESULTS: [&str; 6] = [
+    "accepted",
+    "gone",
+    "changed",
+    "throttled",
+    "refused",
+    "unanswered",
+];
 
 /// The weeder's metrics. Clones are the same.
 #[derive(Clone, Debug)]
 pub struct WeederMetrics {
-    policies: Family<StateLabel, Gauge>,
-    services: Family<StateLabel, Gauge>,
+    policies: Family<[Label; 1], Gauge>,
+    services: Family<[Label; 1], Gauge>,
     windows: Gauge,
-    opened: Family<TriggerLabel, Counter>,
-    watches: Family<ScopeLabel, Gauge>,
-    deletions: Family<ResultLabel, Counter>,
-    deleting: Gauge,
-    looping: Gauge,
+    opened: Counter,
+    watches: Gauge,
+    deletions: Family<[Label; 1], Counter>,
     waiting: Gauge,
     delay: Histogram,
     weeded: Counter,
-    would_weed: Counter,
-    left_alone: Family<ReasonLabel, Counter>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct StateLabel {
-    state: &'static str,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TriggerLabel {
-    trigger: &'static str,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ScopeLabel {
-    scope: &'static str,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ResultLabel {
-    result: &'static str,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReasonLabel {
-    reason: &'static str,
+    left_alone: Family<[Label; 1], Counter>,
 }
 
 impl Default for WeederMetrics {
@@ -72,31 +54,21 @@ impl Default for WeederMetrics {
             policies: Family::default(),
             services: Family::default(),
             windows: Gauge::default(),
-            opened: Family::default(),
-            watches: Family::default(),
+            opened: Counter::default(),
+            watches: Gauge::default(),
             deletions: Family::default(),
-            deleting: Gauge::default(),
-            looping: Gauge::default(),
             waiting: Gauge::default(),
             delay: Histogram::new(DELAY_SECONDS),
             weeded: Counter::default(),
-            would_weed: Counter::default(),
             left_alone: Family::default(),
         };
         // A rise from nothing is none for Prometheus: what alerts are about is there from the start.
-        for opening in [
-            Opening::Recovered,
-            Opening::FoundReady,
-            Opening::ChangedUnseen,
-        ] {
-            drop(metrics.opened.get_or_create(&trigger(opening)));
-        }
         for result in RESULTS {
-            drop(metrics.deletions.get_or_create(&ResultLabel { result }));
+            drop(metrics.deletions.get_or_create(&[("result", result)]));
         }
         for reason in Reason::ALL {
-            let reason = reason.as_str();
-            drop(metrics.left_alone.get_or_create(&ReasonLabel { reason }));
+            let label = [("reason", reason.as_str())];
+            drop(metrics.left_alone.get_or_create(&label));
         }
         metrics.stand_by();
         metrics
@@ -105,7 +77,7 @@ impl Default for WeederMetrics {
 
 impl WeederMetrics {
     /// Shows them.
-    pub fn register(&self, registry: &mut Registry) {
+    pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
             "weed_policies",
             "WeedPolicies: watching, dry_run, suspended, invalid, deleting",
@@ -123,21 +95,11 @@ impl WeederMetrics {
              which need them",
             self.windows.clone(),
         );
-        registry.register(
-            "windows_opened",
-            "Windows that opened or began anew: Recovered (the service became ready), FoundReady (at \
-             start, or new to a policy), ChangedUnseen (while nobody watched)",
-            self.opened.clone(),
-        );
+        registry.register("windows_opened", "Windows that opened", self.opened.clone());
         registry.register(
             "pod_watches",
             "Watches of pods that go on: of one namespace, or of all",
             self.watches.clone(),
-        );
-        registry.register(
-            "looping_pods",
-            "Pods that were seen in CrashLoopBackOff by a watch of pods that goes on, and are still there",
-            self.looping.clone(),
         );
         registry.register(
             "pod_deletions_waiting",
@@ -151,26 +113,12 @@ impl WeederMetrics {
             self.deletions.clone(),
         );
         registry.register(
-            "pod_deletions_in_flight",
-            "Deletions of pods that are under way",
-            self.deleting.clone(),
-        );
-        registry.register(
             "weed_delay_seconds",
             "Time from the moment at which a service was ready and a pod that needs it was seen in \
              CrashLoopBackOff to its accepted deletion",
             self.delay.clone(),
         );
-        registry.register(
-            "pods_weeded",
-            "Pods that were deleted, those included of which it turned out only later",
-            self.weeded.clone(),
-        );
-        registry.register(
-            "pods_spared",
-            "Pods that would have been deleted if the mode were not DryRun",
-            self.would_weed.clone(),
-        );
+        registry.register("pods_weeded", "Pods that were deleted", self.weeded.clone());
         registry.register(
             "pods_left_alone",
             "Pods in CrashLoopBackOff that were not to be deleted, by the reason in the policy's status",
@@ -178,116 +126,67 @@ impl WeederMetrics {
         );
     }
 
-    /// This is known of all policies, and so much is held.
-    pub(super) fn reported(&self, reports: &[WeedReport], sizes: Sizes) {
+    /// Shows what is known of all policies, and how many pods wait to be deleted.
+    pub(super) fn reported(&self, reports: &[WeedReport], waiting: usize) {
         let count = |of: fn(&WeedReport) -> usize| reports.iter().map(of).sum::<usize>();
-        for (state, count) in [
-            ("ready", count(|it| it.ready)),
-            (
-                "not_ready",
-                count(|it| it.services.saturating_sub(it.ready)),
-            ),
-        ] {
-            set(&self.services.get_or_create(&StateLabel { state }), count);
+        let ready = count(|it| it.ready);
+        let not_ready = count(|it| it.services).saturating_sub(ready);
+        for (state, count) in [("ready", ready), ("not_ready", not_ready)] {
+            set(&self.services.get_or_create(&[("state", state)]), count);
         }
         for state in ["watching", "dry_run", "suspended", "invalid", "deleting"] {
             let policies = reports.iter().filter(|report| state_of(report) == state);
-            set(
-                &self.policies.get_or_create(&StateLabel { state }),
-                policies.count(),
-            );
+            let gauge = self.policies.get_or_create(&[("state", state)]);
+            set(&gauge, policies.count());
         }
         set(&self.windows, count(|it| it.windows));
-        set(&self.looping, sizes.pods);
-        set(&self.waiting, sizes.waiting);
+        set(&self.waiting, waiting);
     }
 
-    /// What a weeder shows that does not lead.
+    /// Shows what a weeder shows that does not lead.
     pub(super) fn stand_by(&self) {
-        self.reported(&[], Sizes::default());
-        self.watching([].into_iter());
-        self.deleting(0);
+        self.reported(&[], 0);
+        self.watching(0);
     }
 
-    /// These pods are watched.
-    pub(super) fn watching<'a>(&self, watches: impl Iterator<Item = &'a PodWatch> + Clone) {
-        for (scope, all) in [("namespace", false), ("all", true)] {
-            let watches = watches.clone();
-            let watches = watches.filter(|watch| watch.namespace.is_none() == all);
-            set(
-                &self.watches.get_or_create(&ScopeLabel { scope }),
-                watches.count(),
-            );
-        }
+    /// Shows that so many watches of pods go on.
+    pub(super) fn watching(&self, watches: usize) {
+        set(&self.watches, watches);
     }
 
-    /// This has happened.
+    /// Counts what has happened.
     pub(super) fn happened(&self, news: &News) {
         match news {
-            News::Opened { why, .. } => {
-                self.opened.get_or_create(&trigger(*why)).inc();
+            News::Opened(_) => drop(self.opened.inc()),
+            News::Pod(_, Deed::Weeded) => drop(self.weeded.inc()),
+            News::Pod(_, Deed::LeftAlone(reason)) => {
+                let label = [("reason", reason.as_str())];
+                self.left_alone.get_or_create(&label).inc();
             }
-            News::NoWindow { .. } | News::Closed { .. } => {}
-            News::Pod { news, .. } => match news.deed {
-                PodDeed::Weeded { .. } => {
-                    self.weeded.inc();
-                }
-                PodDeed::WouldWeed { .. } => {
-                    self.would_weed.inc();
-                }
-                PodDeed::LeftAlone { reason, .. } => {
-                    self.left_alone.get_or_create(&ReasonLabel { reason }).inc();
-                }
-                // How the request ended is counted.
-                PodDeed::Refused { .. } => {}
-            },
+            // How a request ended is counted.
+            News::Closed(_) | News::Pod(_, Deed::WouldWeed | Deed::Refused(_)) => {}
         }
     }
 
-    /// So many deletions are under way.
-    pub(super) fn deleting(&self, deletions: usize) {
-        set(&self.deleting, deletions);
-    }
-
-    /// A deletion has ended, so long after it was called for.
+    /// Counts a deletion that has ended, so long after it was called for.
     pub(super) fn deleted(&self, ended: &Result<(), DeletionError>, after: Duration) {
         let result = match ended {
             Ok(()) => "accepted",
-            Err(DeletionError::Gone) => "gone",
-            Err(DeletionError::Changed) => "changed",
-            Err(DeletionError::Throttled(_)) => "throttled",
-            Err(DeletionError::Refused(_)) => "refused",
-            Err(DeletionError::Unanswered(_)) => "unanswered",
+            Err(error) => error.name(),
         };
-        self.deletions.get_or_create(&ResultLabel { result }).inc();
+        self.deletions.get_or_create(&[("result", result)]).inc();
         if ended.is_ok() {
             self.delay.observe(after.as_secs_f64());
         }
     }
 }
 
-/// How a deletion can end.
-const RESULTS: [&str; 6] = [
-    "accepted",
-    "gone",
-    "changed",
-    "throttled",
-    "refused",
-    "unanswered",
-];
-
-fn trigger(why: Opening) -> TriggerLabel {
-    TriggerLabel {
-        trigger: why.as_str(),
-    }
-}
-
 fn state_of(report: &WeedReport) -> &'static str {
-    match report {
+    match &report.policy {
         it if it.deleting => "deleting",
         it if !it.problems.is_empty() => "invalid",
-        it if it.suspend => "suspended",
-        it if it.mode == Mode::DryRun => "dry_run",
+        it if it.suspend() => "suspended",
+        it if it.mode() == Mode::DryRun => "dry_run",
         _ => "watching",
     }
 }

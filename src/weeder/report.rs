@@ -1,7 +1,7 @@
 //! What is reported of the weeder: the statuses of WeedPolicies, and events on these, on pods and on
 //! what controls them.
 //!
-//! The weeder hands in [`WeedReport`]s and [`PodNews`]. `status` turns the first into statuses; it
+//! The weeder hands in [`WeedReport`]s and what was done to pods. `status` turns the first into statuses; it
 //! is a plain function. `content` knows what is to be written, and `writer` writes it.
 
 mod content;
@@ -12,128 +12,56 @@ mod pod;
 mod status;
 mod writer;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-pub use self::writer::WeedReporter;
-use crate::api::{LastWeed, LeftAlone, Mode, WeedPolicyStatus};
+#[cfg(test)]
+pub(super) use self::fixtures::case;
+pub(super) use self::writer::WeedReporter;
+use super::policy::Policy;
+use crate::api::{LastWeed, LeftAlone, WeedPolicyStatus};
 
 /// What is known of services or namespaces is out of date, since they cannot be watched.
-pub const SERVICES_UNWATCHED: &str = "ServicesUnwatched";
+pub(super) const SERVICES_UNWATCHED: &str = "ServicesUnwatched";
 /// Pods that need a service that is back are not watched, so that none of them is deleted.
-pub const PODS_UNWATCHED: &str = "PodsUnwatched";
+pub(super) const PODS_UNWATCHED: &str = "PodsUnwatched";
 /// The API server refused to delete a pod, or did not answer.
-pub const DELETION_REFUSED: &str = "DeletionRefused";
+pub(super) const DELETION_REFUSED: &str = "DeletionRefused";
 
 /// Everything that is known of one policy.
 #[derive(Clone, Debug, PartialEq)]
-pub struct WeedReport {
-    /// Its name.
-    pub name: Arc<str>,
-    /// Its `metadata.uid`.
-    pub uid: Arc<str>,
-    /// The generation that this is about.
-    pub generation: i64,
-    /// Whether its deletion has been asked for.
-    pub deleting: bool,
-    /// Whether pods are deleted.
-    pub mode: Mode,
-    /// Whether it is suspended.
-    pub suspend: bool,
-    /// What is wrong with it.
-    pub problems: Vec<String>,
+pub(super) struct WeedReport {
+    /// The policy.
+    pub(super) policy: Arc<Policy>,
     /// Whether namespaces, and the slices of all its services, have been listed, so that it is known
     /// which there are.
-    pub listed: bool,
+    pub(super) listed: bool,
     /// How many services it watches.
-    pub services: usize,
+    pub(super) services: usize,
     /// How many of these are ready.
-    pub ready: usize,
+    pub(super) ready: usize,
     /// The first few that are not, as `namespace/service`, sorted.
-    pub not_ready: Vec<String>,
+    pub(super) not_ready: Vec<String>,
     /// How many windows are open.
-    pub windows: usize,
+    pub(super) windows: usize,
     /// The first few of their services, as `namespace/service`, sorted.
-    pub open: Vec<String>,
+    pub(super) open: Vec<String>,
     /// What keeps pods from being deleted that should be: the first few of each reason.
-    pub troubles: Vec<WeedTrouble>,
+    pub(super) troubles: Vec<WeedTrouble>,
     /// How many pods were deleted for it, those of earlier runs included.
-    pub weeded: i64,
+    pub(super) weeded: i64,
     /// The last of these, the newest first.
-    pub last_weeds: Vec<LastWeed>,
+    pub(super) last_weeds: Vec<LastWeed>,
     /// The last pods that crash and were left alone, the newest first.
-    pub left_alone: Vec<LeftAlone>,
+    pub(super) left_alone: Vec<LeftAlone>,
     /// The status that the policy had when it was first seen.
-    pub recorded: WeedPolicyStatus,
+    pub(super) recorded: WeedPolicyStatus,
 }
 
 /// What keeps pods from being deleted that should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WeedTrouble {
+pub(super) struct WeedTrouble {
     /// [`SERVICES_UNWATCHED`], [`PODS_UNWATCHED`] or [`DELETION_REFUSED`].
-    pub reason: &'static str,
+    pub(super) reason: &'static str,
     /// Names the pod or the namespace, and says what failed.
-    pub message: String,
-}
-
-/// Something that was done to a pod, or deliberately not.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PodNews {
-    /// The namespace of the pod.
-    pub namespace: Arc<str>,
-    /// The name of the pod.
-    pub pod: Arc<str>,
-    /// The UID of the pod.
-    pub uid: Arc<str>,
-    /// Its controller; `None` if it has none.
-    pub owner: Option<PodOwner>,
-    /// For which policy.
-    pub policy: Arc<str>,
-    /// Which service had become ready.
-    pub service: Arc<str>,
-    /// What it is.
-    pub deed: PodDeed,
-}
-
-/// The controller of a pod.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PodOwner {
-    /// Its `apiVersion`.
-    pub api_version: Arc<str>,
-    /// Its kind.
-    pub kind: Arc<str>,
-    /// Its name, in the namespace of the pod.
-    pub name: Arc<str>,
-    /// Its UID.
-    pub uid: Arc<str>,
-}
-
-/// What was done to a pod, or why it was not.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PodDeed {
-    /// It was deleted.
-    Weeded {
-        /// The containers that were in CrashLoopBackOff.
-        containers: Vec<Arc<str>>,
-        /// For how long the service had been ready.
-        ready_for: Duration,
-    },
-    /// It would have been deleted if the mode were not DryRun.
-    WouldWeed {
-        /// The containers that are in CrashLoopBackOff.
-        containers: Vec<Arc<str>>,
-        /// For how long the service has been ready.
-        ready_for: Duration,
-    },
-    /// It crashes, and is not to be deleted.
-    LeftAlone {
-        /// CamelCase, such as `NoController`.
-        reason: &'static str,
-        /// Why.
-        message: String,
-    },
-    /// The API server refused to delete it, or did not answer.
-    Refused {
-        /// What it said.
-        message: String,
-    },
+    pub(super) message: String,
 }

@@ -1,12 +1,8 @@
-//! The weeder's decisions: events in; watches, deletions, reports and news out.
+//! The weeder's decisions: changes in; watches, deletions, reports and news out.
 //!
-//! A synchronous value that watches change, one event at a time. What it holds follows from the last
-//! state of each object, but for what only time tells: the windows, and what was tried on each pod.
-//! An event costs what it is about, however much else there is: a slice its service and the policies that
-//! name it, a pod the windows of its namespace.
+//! A synchronous value that watches change. Nothing is covered before policies and namespaces have both been listed
+//! once. Lists take effect as a whole.
 
-mod cover;
-mod judge;
 mod report;
 
 use std::{
@@ -15,343 +11,355 @@ use std::{
     sync::Arc,
 };
 
-use k8s_openapi::api::core::v1::Namespace as NamespaceObject;
-use kube::{core::PartialObjectMeta, runtime::watcher::Event};
+use k8s_openapi::api::core::v1;
+use kube::core::PartialObjectMeta;
 use tokio::time::Instant;
 
 use super::{
     account::Account,
-    attempts::{Attempts, Deletion, DeletionError, Ended},
-    backoff::Backoff,
-    budget::Budget,
-    coverage::Coverage,
-    looping::{Condition, Looping, Seen},
-    news::{Closing, News, Opening},
+    case::{Case, News},
+    delete::DeletionError,
+    namespace::Namespace,
     pod::Pod,
     policy::{Policy, Stored},
-    scopes::{Claim, PodWatch, Scopes},
-    services::{Change, ServiceNames, Services},
-    slice::EndpointSlice,
-    windows::Windows,
+    service::Slice,
 };
-use crate::{
-    util::now::Now,
-    weeder::report::{PodDeed, WeedReport},
-};
+use crate::util::now::Now;
+
+/// The most deletions at once.
+const MAX_IN_FLIGHT: usize = 32;
+/// The most namespaces of which pods are watched one by one.
+const MAX_LOCAL: usize = 20;
+
+/// What a watch tells.
+#[derive(Debug)]
+pub(super) enum Change<T> {
+    /// There are these and no others.
+    All(Vec<T>),
+    /// There is this one.
+    Put(T),
+    /// This one is gone, or of no concern any more.
+    Gone(T),
+}
+
+/// The namespace of which pods are watched; all, if `None`.
+pub(super) type Scope = Option<Arc<str>>;
 
 /// What is known, and what follows from it.
 #[derive(Debug, Default)]
-pub struct State {
-    coverage: Coverage,
-    services: Services,
-    windows: Windows,
-    scopes: Scopes,
-    looping: Looping,
-    attempts: Attempts,
-    backoff: Backoff,
-    budget: Budget,
-    /// By the name of the policy.
-    accounts: BTreeMap<Arc<str>, Account>,
-    /// Whether policies, namespaces and the slices of their services were all listed once.
-    began: bool,
-    /// The pods to be decided again.
-    stale: BTreeSet<Arc<str>>,
+pub(super) struct State {
+    policies: BTreeMap<Arc<str>, (Arc<Policy>, Account)>,
+    namespaces: BTreeMap<Arc<str>, Namespace>,
+    policies_listed: bool,
+    namespaces_listed: bool,
+    /// The services that policies in force name, and those of them whose slices have been listed.
+    services: BTreeSet<Arc<str>>,
+    listed: BTreeSet<Arc<str>>,
+    /// Which pods are watched.
+    scopes: BTreeSet<Scope>,
+    /// Whether the pods of all namespaces have been listed since they are watched.
+    all_listed: bool,
+    in_flight: usize,
     news: Vec<News>,
 }
 
-/// How much is held, for metrics.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sizes {
-    /// Open windows.
-    pub windows: usize,
-    /// Watches of pods.
-    pub watches: usize,
-    /// Pods that loop, or did, and are still there.
-    pub pods: usize,
-    /// Pods about which something is remembered that was done or told.
-    pub tried: usize,
-    /// Controllers whose pods were deleted.
-    pub backing_off: usize,
-    /// Pods that wait for their turn to be deleted.
-    pub waiting: usize,
-    /// Deletions on the way.
-    pub in_flight: usize,
-}
-
 impl State {
-    /// Takes up an event of the watch on policies.
-    pub fn policy_event(&mut self, event: Event<Stored>, now: Now) {
-        self.advance(now);
-        match event {
-            Event::Apply(object) => self.put_policy(&object, now),
-            Event::Delete(object) => self.remove_policy(&Policy::new(&object.policy).name),
-            Event::Init => self.coverage.policy_list = Vec::new(),
-            Event::InitApply(object) => self.coverage.policy_list.push(object),
-            Event::InitDone => {
-                let list = mem::take(&mut self.coverage.policy_list);
-                let names = list.iter().map(|it| Policy::new(&it.policy).name);
-                let names: BTreeSet<_> = names.collect();
-                let policies = self.coverage.policies().map(|policy| policy.name.clone());
-                let gone: Vec<_> = policies.filter(|name| !names.contains(name)).collect();
-                for name in gone {
-                    self.remove_policy(&name);
+    /// Takes up a change of policies.
+    pub(super) fn policies(&mut self, change: Change<Stored>, now: Now) {
+        let is_new = match change {
+            Change::All(list) => {
+                self.policies_listed = true;
+                let names: BTreeSet<_> = list.iter().map(|it| it.policy.name.clone()).collect();
+                self.policies.retain(|name, _| names.contains(name));
+                for stored in list {
+                    self.put_policy(stored);
                 }
-                for object in &list {
-                    self.put_policy(object, now);
-                }
-                self.coverage.policies_are_listed();
+                true
             }
-        }
-        self.services.watch(self.coverage.services());
-        self.settle(now);
-    }
-
-    /// Takes up an event of the watch on namespaces.
-    pub fn namespace_event(&mut self, event: Event<PartialObjectMeta<NamespaceObject>>, now: Now) {
-        self.advance(now);
-        match event {
-            Event::Apply(object) => self.put_namespace(object, now),
-            Event::Delete(object) => {
-                self.remove_namespace(object.metadata.name.as_deref().unwrap_or_default());
-            }
-            Event::Init => self.coverage.namespace_list = Vec::new(),
-            Event::InitApply(object) => self.coverage.namespace_list.push(object),
-            Event::InitDone => {
-                let list = mem::take(&mut self.coverage.namespace_list);
-                let names = list.iter().filter_map(|it| it.metadata.name.as_deref());
-                let names: BTreeSet<&str> = names.collect();
-                let known = self.coverage.namespace_names().cloned();
-                let gone: Vec<_> = known.filter(|name| !names.contains(&**name)).collect();
-                for name in gone {
-                    self.remove_namespace(&name);
-                }
-                for object in list {
-                    self.put_namespace(object, now);
-                }
-                self.coverage.namespaces_are_listed();
-            }
-        }
-        self.settle(now);
-    }
-
-    /// Takes up an event of the watch on slices that was started for `names`.
-    pub fn slice_event(&mut self, names: &ServiceNames, event: Event<EndpointSlice>, now: Now) {
-        self.advance(now);
-        for (pair, change) in self.services.event(names, event, now.mono) {
-            match change {
-                Change::Ready(why) if self.began => {
-                    for (policy, terms) in self.coverage.covering(&pair) {
-                        match why {
-                            Opening::Recovered => self.open(&pair, &policy, terms, why, now),
-                            Opening::FoundReady | Opening::ChangedUnseen => {
-                                self.find_ready(pair.clone(), &policy, terms, why, now);
-                            }
-                        }
-                    }
-                }
-                Change::Ready(_) => {}
-                Change::NotReady => {
-                    for policy in self.windows.policies(&pair) {
-                        self.close(&pair, &policy, Closing::NotReady);
-                    }
-                }
-            }
-        }
-        self.settle(now);
-    }
-
-    /// Takes up an event of a watch on pods. One that is not wanted any more makes no difference.
-    pub fn pod_event(&mut self, watch: &PodWatch, event: Event<Pod>, now: Now) {
-        self.advance(now);
-        if !self.scopes.watches().contains(watch) {
+            Change::Put(stored) => self.put_policy(stored),
+            Change::Gone(stored) => self.policies.remove(&stored.policy.name).is_some(),
+        };
+        // A status that was written makes no difference.
+        if !is_new {
             return;
         }
-        if matches!(event, Event::InitDone) {
-            self.scopes.listed(watch);
-        }
-        for seen in self.looping.event(watch, event, now.mono) {
-            match seen {
-                Seen::There(uid) => {
-                    if self.is_terminating(&uid) {
-                        self.went(&uid, now);
-                    }
-                    self.stale.insert(uid);
-                }
-                Seen::Gone(uid) => {
-                    self.went(&uid, now);
-                    self.forget(&uid);
-                }
+        if self.policies_listed {
+            let policies = self.policies.values();
+            let services = policies.flat_map(|(policy, _)| policy.services());
+            self.services = services.map(|it| it.as_str().into()).collect();
+            self.listed.retain(|it| self.services.contains(it));
+            for namespace in self.namespaces.values_mut() {
+                namespace
+                    .services
+                    .retain(|it, _| self.services.contains(it));
             }
         }
-        self.settle(now);
+        self.review_all(now);
     }
 
-    /// A watch on pods broke, or could not be begun: what was tried and what failed.
-    pub fn pod_watch_broke(&mut self, watch: &PodWatch, message: String) {
-        self.scopes.broke(watch, message);
+    /// Puts a policy in the place of the one of its name. Returns whether anything of it is new.
+    fn put_policy(&mut self, Stored { policy, status }: Stored) -> bool {
+        match self.policies.get_mut(&policy.name) {
+            // One that is created anew under the same name begins with nothing.
+            Some((known, _)) if known.uid == policy.uid => {
+                let is_new = **known != policy;
+                *known = Arc::new(policy);
+                is_new
+            }
+            _ => {
+                let name = policy.name.clone();
+                let known = (Arc::new(policy), Account::new(status));
+                self.policies.insert(name, known);
+                true
+            }
+        }
     }
 
-    /// A watch on pods works.
-    pub fn pod_watch_works(&mut self, watch: &PodWatch) {
-        self.scopes.works(watch);
-    }
-
-    /// A deletion has ended.
-    pub fn deletion_ended(
+    /// Takes up a change of namespaces.
+    pub(super) fn namespaces(
         &mut self,
-        deletion: Deletion,
-        result: Result<(), DeletionError>,
+        change: Change<PartialObjectMeta<v1::Namespace>>,
         now: Now,
     ) {
-        self.advance(now);
-        self.budget.ended(&deletion.namespace);
-        let uid = deletion.uid.clone();
-        let terminating = self.is_terminating(&uid);
-        let tried = deletion.clone();
-        let ended = self.attempts.ended(deletion, result, terminating, now.mono);
-        if !self.attempts.may_be_gone(&uid) && self.backoff.failed(&tried) {
-            // Its siblings need not wait for it.
-            self.decide_anew(&tried.namespace);
-        }
-        match ended {
-            Ended::Weeded(deletion) => self.weeded(*deletion, now),
-            Ended::Changed => self.looping.outdate(&uid, &tried.resource_version),
-            Ended::Failed(Some(message)) => {
-                let deed = PodDeed::Refused { message };
-                self.tell_of_deletion(tried, deed, now);
+        let (object, is_there) = match change {
+            Change::All(list) => {
+                self.namespaces_listed = true;
+                self.namespaces.values_mut().for_each(|it| it.labels = None);
+                list.into_iter()
+                    .for_each(|it| drop(self.put_namespace(it, true)));
+                return self.review_all(now);
             }
-            Ended::Failed(None) | Ended::Gone => {}
-        }
-        if self.looping.get(&uid).is_none() {
-            self.attempts.forget(&uid);
-        }
-        self.stale.insert(uid);
-        self.settle(now);
+            Change::Put(object) => (object, true),
+            Change::Gone(object) => (object, false),
+        };
+        let name = self.put_namespace(object, is_there);
+        self.review([name], now);
     }
 
-    /// Time has passed: windows end, and what was refused is tried again.
-    pub fn tick(&mut self, now: Now) {
-        self.advance(now);
-        self.settle(now);
+    fn put_namespace(
+        &mut self,
+        object: PartialObjectMeta<v1::Namespace>,
+        is_there: bool,
+    ) -> Arc<str> {
+        let name: Arc<str> = object.metadata.name.unwrap_or_default().into();
+        let labels = object.metadata.labels.unwrap_or_default();
+        let namespace = self.namespaces.entry(name.clone()).or_default();
+        namespace.labels = is_there.then_some(labels);
+        name
     }
 
-    /// Of which services the slices are to be watched. To be asked after each event of policies.
-    pub fn service_names(&self) -> &ServiceNames {
-        self.services.names()
-    }
-
-    /// Which pods are to be watched. To be asked after each change.
-    pub fn pod_watches(&self) -> &BTreeSet<PodWatch> {
-        self.scopes.watches()
-    }
-
-    /// When [`State::tick`] is due.
-    pub fn due(&self) -> Option<Instant> {
-        let dues = self.windows.due().into_iter().chain(self.attempts.due());
-        dues.min()
-    }
-
-    /// Whether a deletion may be begun.
-    pub fn may_delete(&self) -> bool {
-        self.budget.is_free()
-    }
-
-    /// The pod to delete next, if one is and the limits allow. It is to be deleted at once, and how
-    /// that ended is told by [`State::deletion_ended`].
-    pub fn next_deletion(&mut self, now: Now) -> Option<Deletion> {
-        self.tick(now);
-        while let Some((namespace, uid)) = self.budget.take() {
-            if let Some((deletion, opened)) = self.deletion(&uid) {
-                self.attempts.begun(&uid);
-                if self.backoff.begun(&deletion, opened, now.mono) {
-                    // Its siblings may have to wait now.
-                    self.decide_anew(&namespace);
+    /// Takes up a change of the slices of [`Self::services`].
+    pub(super) fn slices(&mut self, change: Change<Slice>, now: Now) {
+        let (is_there, slice) = match change {
+            Change::All(list) => {
+                let mut found: BTreeMap<_, Vec<Slice>> = BTreeMap::new();
+                for slice in list
+                    .into_iter()
+                    .filter(|it| self.services.contains(&it.service))
+                {
+                    self.namespaces.entry(slice.namespace.clone()).or_default();
+                    found
+                        .entry(slice.namespace.clone())
+                        .or_default()
+                        .push(slice);
                 }
-                return Some(deletion);
+                for (name, namespace) in &mut self.namespaces {
+                    let slices = found.remove(name).unwrap_or_default();
+                    namespace.put_slices(slices, &self.listed, now);
+                }
+                self.listed.clone_from(&self.services);
+                return self.review_all(now);
             }
-            self.budget.ended(&namespace);
+            Change::Put(slice) => (self.services.contains(&slice.service), slice),
+            Change::Gone(slice) => (false, slice),
+        };
+        let name = slice.namespace.clone();
+        let namespace = self.namespaces.entry(name.clone()).or_default();
+        namespace.put_slice(slice, is_there, now.mono);
+        self.review([name], now);
+    }
+
+    /// Takes up a change of pods that loop. What is told of a scope that is not wanted any more makes no difference.
+    pub(super) fn pods(&mut self, scope: &Scope, change: Change<Pod>, now: Now) {
+        if !self.scopes.contains(scope) {
+            return;
         }
-        None
+        match change {
+            Change::All(list) => {
+                let mut found: BTreeMap<Arc<str>, Vec<Pod>> = BTreeMap::new();
+                for pod in list {
+                    found.entry(pod.namespace().into()).or_default().push(pod);
+                }
+                self.all_listed |= scope.is_none();
+                for name in found.keys() {
+                    self.namespaces.entry(name.clone()).or_default();
+                }
+                for (name, namespace) in &mut self.namespaces {
+                    if scope.as_ref().is_none_or(|it| it == name) {
+                        let pods = found.remove(name).unwrap_or_default();
+                        namespace.put_pods(pods, now.mono);
+                    }
+                }
+                match scope {
+                    Some(name) => self.review([name.clone()], now),
+                    None => self.review_all(now),
+                }
+            }
+            Change::Put(pod) => {
+                let name: Arc<str> = pod.namespace().into();
+                let namespace = self.namespaces.entry(name.clone()).or_default();
+                namespace.put_pod(pod, now.mono);
+                self.review([name], now);
+            }
+            Change::Gone(pod) => {
+                let name: Arc<str> = pod.namespace().into();
+                if let Some(namespace) = self.namespaces.get_mut(&name) {
+                    namespace.remove_pod(pod.uid());
+                    self.review([name], now);
+                }
+            }
+        }
     }
 
-    /// Whether policies have been listed: before that, reports do not tell of all.
-    pub fn listed(&self) -> bool {
-        self.coverage.policies_listed()
+    /// Takes up that a deletion has ended.
+    pub(super) fn ended(&mut self, case: Case, result: Result<(), DeletionError>, now: Now) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        let name = case.namespace.clone();
+        if let Some(namespace) = self.namespaces.get_mut(&name) {
+            let deed = namespace.ended(&case, result, now.mono);
+            self.tell(deed.map(|deed| News::Pod(Box::new(case), deed)), now);
+            self.review([name], now);
+        }
     }
 
-    /// Whether namespaces, and the slices of all services that policies name, have been listed.
-    pub fn services_listed(&self) -> bool {
-        self.coverage.listed() && self.services.listed()
+    /// Takes up that time has passed: windows end, and what was refused is tried again.
+    pub(super) fn tick(&mut self, now: Now) {
+        let due = self.namespaces.iter();
+        let due = due.filter(|(_, it)| it.wake.is_some_and(|wake| wake <= now.mono));
+        let due: Vec<_> = due.map(|(name, _)| name.clone()).collect();
+        self.review(due, now);
     }
 
-    /// What is to be said of each policy. Looks at everything there is.
-    pub fn reports(&self) -> Vec<WeedReport> {
-        report::reports(self)
+    /// Returns when [`State::tick`] is due.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.namespaces.values().filter_map(|it| it.wake).min()
     }
 
-    /// What has happened since this was last called.
-    pub fn take_news(&mut self) -> Vec<News> {
+    /// Returns the services whose slices are to be watched. To be asked after each change.
+    pub(super) fn services(&self) -> &BTreeSet<Arc<str>> {
+        &self.services
+    }
+
+    /// Returns which pods are to be watched. To be asked after each change.
+    pub(super) fn scopes(&self) -> &BTreeSet<Scope> {
+        &self.scopes
+    }
+
+    /// Returns whether a deletion may be begun.
+    pub(super) fn may_delete(&self) -> bool {
+        self.next().is_some()
+    }
+
+    /// Begins the next deletion, if one is due and the limits allow. How it ends is told by [`State::ended`].
+    pub(super) fn begin(&mut self, now: Now) -> Option<Case> {
+        self.tick(now);
+        let name = self.next()?.clone();
+        let case = self.namespaces.get_mut(&name)?.begin()?;
+        self.in_flight += 1;
+        Some(case)
+    }
+
+    fn next(&self) -> Option<&Arc<str>> {
+        let namespaces = self.namespaces.iter();
+        let urgent = namespaces.filter_map(|(name, it)| Some((it.urgency()?, name)));
+        let (_, name) = urgent.min()?;
+        (self.in_flight < MAX_IN_FLIGHT).then_some(name)
+    }
+
+    /// Returns whether policies have been listed: before that, reports do not tell of all.
+    pub(super) fn is_listed(&self) -> bool {
+        self.policies_listed
+    }
+
+    /// Returns whether namespaces, and the slices of all services that policies name, have been listed.
+    pub(super) fn services_listed(&self) -> bool {
+        self.policies_listed && self.namespaces_listed && self.services == self.listed
+    }
+
+    /// Returns what has happened since this was last called.
+    pub(super) fn take_news(&mut self) -> Vec<News> {
         mem::take(&mut self.news)
     }
 
-    /// How much is held.
-    pub fn sizes(&self) -> Sizes {
-        Sizes {
-            windows: self.windows.total(),
-            watches: self.scopes.watches().len(),
-            pods: self.looping.count(),
-            tried: self.attempts.count(),
-            backing_off: self.backoff.count(),
-            waiting: self.budget.waiting(),
-            in_flight: self.budget.in_flight(),
-        }
+    /// Returns how many pods wait for their turn to be deleted.
+    pub(super) fn waiting(&self) -> usize {
+        self.namespaces.values().map(Namespace::waiting).sum()
     }
 
-    /// Time has passed until now: nothing that happens now counts for a window that is over.
-    fn advance(&mut self, now: Now) {
-        for (pair, policy) in self.windows.elapsed(now.mono) {
-            self.close(&pair, &policy, Closing::Elapsed);
-        }
-        self.stale.extend(self.attempts.woken(now.mono));
+    fn review_all(&mut self, now: Now) {
+        let names: Vec<_> = self.namespaces.keys().cloned().collect();
+        self.review(names, now);
     }
 
-    /// Brings watches and turns in line with what has changed.
-    fn settle(&mut self, now: Now) {
-        self.advance(now);
-        self.begin(now);
-        for watch in self.scopes.settle() {
-            for uid in self.looping.end(&watch) {
-                self.forget(&uid);
+    /// Brings windows, pods and watches in line with what has changed in these namespaces.
+    fn review(&mut self, names: impl IntoIterator<Item = Arc<str>>, now: Now) {
+        let listed = self.policies_listed && self.namespaces_listed;
+        for name in names {
+            let Some(namespace) = self.namespaces.get_mut(&name) else {
+                continue;
+            };
+            let policies = self.policies.values().filter(|_| listed);
+            let news = namespace.review(&name, policies.map(|(policy, _)| policy), now.mono);
+            if namespace.is_empty() {
+                self.namespaces.remove(&name);
             }
+            self.tell(news, now);
         }
-        for uid in mem::take(&mut self.stale) {
-            self.decide(&uid, now);
+        self.settle();
+    }
+
+    /// Begins and ends watches of pods: of the namespaces in which a window is open or, if these are many, of all. What
+    /// serves all goes on until nobody needs it, and those before it until it has been listed: no pod is missed
+    /// on the way, and none is listed again when the windows close one after the other.
+    fn settle(&mut self) {
+        let open = self
+            .namespaces
+            .iter()
+            .filter(|(_, it)| !it.windows.is_empty());
+        let open: BTreeSet<Scope> = open.map(|(name, _)| Some(name.clone())).collect();
+        if open.is_empty() {
+            self.scopes.clear();
+        } else if self.scopes.contains(&None) {
+            let all_listed = self.all_listed;
+            self.scopes
+                .retain(|it| it.is_none() || !all_listed && open.contains(it));
+        } else if open.len() > MAX_LOCAL {
+            self.all_listed = false;
+            self.scopes.retain(|it| open.contains(it));
+            self.scopes.insert(None);
+        } else {
+            self.scopes = open;
+        }
+        if !self.scopes.contains(&None) {
+            for (name, namespace) in &mut self.namespaces {
+                if !self.scopes.contains(&Some(name.clone())) {
+                    namespace.forget_pods();
+                }
+            }
+            self.namespaces.retain(|_, it| !it.is_empty());
         }
     }
 
-    /// The looping pods of a namespace are to be decided again.
-    fn decide_anew(&mut self, namespace: &str) {
-        self.stale
-            .extend(self.looping.namespace(namespace).cloned());
-    }
-
-    fn is_terminating(&self, uid: &str) -> bool {
-        let sighting = self.looping.get(uid);
-        sighting.is_some_and(|it| it.condition == Condition::Terminating)
-    }
-
-    /// A pod was seen terminating, or gone.
-    fn went(&mut self, uid: &str, now: Now) {
-        if let Some(deletion) = self.attempts.went(uid) {
-            self.weeded(*deletion, now);
+    fn tell(&mut self, news: impl IntoIterator<Item = News>, now: Now) {
+        for news in news {
+            if let News::Pod(case, deed) = &news {
+                let policy = self.policies.get_mut(&case.policy.name);
+                // It may have been created anew while the deletion was in flight.
+                if let Some((_, account)) = policy.filter(|(it, _)| it.uid == case.policy.uid) {
+                    account.take(case, deed, now.wall);
+                }
+            }
+            self.news.push(news);
         }
-    }
-
-    fn forget(&mut self, uid: &Arc<str>) {
-        self.budget.withdraw(uid);
-        self.attempts.forget(uid);
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,28 +1,108 @@
-//! The watches that last as long as the weeder: of policies, of namespaces, and of the slices of the services
-//! that policies name.
+//! The watches: of policies, of namespaces, of the slices of the services that policies name, and of pods.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::{poll_fn, ready},
+    mem,
+    sync::Arc,
+    task::Poll,
+};
 
 use futures::{StreamExt as _, stream::BoxStream};
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::{core::v1::Namespace, discovery::v1::EndpointSlice};
 use kube::{
-    Api, Client, ResourceExt as _,
+    Api, Client, Resource,
     core::PartialObjectMeta,
+    runtime::watcher::{Config, Event, watcher},
+};
+use serde::de::DeserializeOwned;
+
+use super::{
+    pod::Pod,
+    policy::Stored,
+    service::{SERVICE_LABEL, Slice},
+    state::{Change, Scope},
+};
+use crate::{
+    api::WeedPolicy,
     runtime::{
-        WatchStreamExt as _,
-        watcher::{Event, watcher},
+        seed::Seed,
+        watch::{WatchState, Watches, watch_config},
     },
 };
-use tokio::time::Instant;
 
-use super::{policy::Stored, services::ServiceNames, slice::EndpointSlice};
-use crate::runtime::watch::{WatchState, watch_config};
+/// A Pod has some ten kilobytes, of which little is kept.
+const PODS_PER_PAGE: u32 = 200;
+/// The longest label selector that is sent, in bytes: on its way a longer request line may be
+/// refused.
+const MAX_SELECTOR: usize = 8 * 1024;
+
+/// What a watch tells, one change after the other.
+pub(super) type Changes<T> = BoxStream<'static, Change<T>>;
+
+/// Follows a watch. `read` returns what is kept of an object, and whether that is of concern.
+fn follow<K, T>(
+    api: Api<K>,
+    config: Config,
+    state: &WatchState,
+    read: impl Fn(K) -> (T, bool) + Send + 'static,
+) -> Changes<T>
+where
+    K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
+    T: Send + 'static,
+{
+    let mut list = Vec::new();
+    let changes = state.follow(watcher(api, config)).filter_map(move |event| {
+        let change = match event {
+            Event::Init => {
+                list.clear();
+                None
+            }
+            Event::InitApply(object) => {
+                let (object, concerns) = read(object);
+                list.extend(concerns.then_some(object));
+                None
+            }
+            Event::InitDone => Some(Change::All(mem::take(&mut list))),
+            Event::Apply(object) => Some(match read(object) {
+                (object, true) => Change::Put(object),
+                (object, false) => Change::Gone(object),
+            }),
+            Event::Delete(object) => Some(Change::Gone(read(object).0)),
+        };
+        ready(change)
+    });
+    changes.boxed()
+}
+
+pub(super) fn policies(seed: &Seed, dry_run: bool, state: &WatchState) -> Changes<Stored> {
+    follow(
+        seed.objects::<WeedPolicy>(),
+        watch_config(),
+        state,
+        move |object| (Stored::new(&object, dry_run), true),
+    )
+}
+
+/// Follows namespaces. One that is being deleted is of no concern any more.
+pub(super) fn namespaces(
+    client: &Client,
+    state: &WatchState,
+) -> Changes<PartialObjectMeta<Namespace>> {
+    let api: Api<PartialObjectMeta<Namespace>> = Api::all(client.clone());
+    follow(api, watch_config(), state, |mut namespace| {
+        namespace.metadata.managed_fields = None;
+        namespace.metadata.annotations = None;
+        let stays = namespace.metadata.deletion_timestamp.is_none();
+        (namespace, stays)
+    })
+}
 
 /// The watch of the slices of the services that are named.
 pub(super) struct Slices {
     client: Client,
-    pub(super) names: ServiceNames,
-    events: Option<BoxStream<'static, Event<EndpointSlice>>>,
-    /// When they were begun.
-    pub(super) began: Option<Instant>,
+    pub(super) services: BTreeSet<Arc<str>>,
+    changes: Option<Changes<Slice>>,
     pub(super) state: WatchState,
 }
 
@@ -32,53 +112,97 @@ impl Slices {
         state.begin_anew(false);
         Self {
             client,
-            names: ServiceNames::default(),
-            events: None,
-            began: None,
+            services: BTreeSet::new(),
+            changes: None,
             state,
         }
     }
 
-    pub(super) fn restart(&mut self, names: ServiceNames) {
-        let is_needed = !names.is_empty();
-        if is_needed == self.names.is_empty() {
+    /// These services are named, and no others. If they were others before, the watch begins anew.
+    pub(super) fn want(&mut self, services: &BTreeSet<Arc<str>>) {
+        if *services == self.services {
+            return;
+        }
+        let is_needed = !services.is_empty();
+        if is_needed == self.services.is_empty() {
             self.state.begin_anew(is_needed);
         }
-        self.events = is_needed.then(|| {
-            let api: Api<EndpointSlice> = Api::all(self.client.clone());
-            let config = watch_config().labels(&names.label_selector());
-            self.state.follow(watcher(api, config))
-        });
-        self.began = Some(Instant::now());
-        self.names = names;
-    }
-
-    pub(super) async fn next(&mut self) -> Option<Event<EndpointSlice>> {
-        self.events.as_mut()?.next().await
-    }
-}
-
-pub(super) fn watch_policies(
-    client: &Client,
-    dry_run: bool,
-    state: &WatchState,
-) -> BoxStream<'static, Event<Stored>> {
-    let api: Api<Stored> = Api::all(client.clone());
-    state.follow(watcher(api, watch_config()).modify(move |stored| {
-        if let Ok(policy) = &mut stored.policy.0 {
-            policy.spec.mode = policy.spec.mode.or_dry_run(dry_run);
+        let names = services.iter().map(|it| &**it).collect::<Vec<_>>();
+        let mut selector = format!("{SERVICE_LABEL} in ({})", names.join(","));
+        if selector.len() > MAX_SELECTOR {
+            // The slices of all services; those of others are passed over.
+            SERVICE_LABEL.clone_into(&mut selector);
         }
-    }))
+        self.changes = is_needed.then(|| {
+            let api: Api<EndpointSlice> = Api::all(self.client.clone());
+            let config = watch_config().labels(&selector);
+            follow(api, config, &self.state, |it| (Slice::new(&it), true))
+        });
+        self.services.clone_from(services);
+    }
+
+    pub(super) async fn next(&mut self) -> Option<Change<Slice>> {
+        self.changes.as_mut()?.next().await
+    }
 }
 
-/// Of namespaces labels and the deletion timestamp count.
-pub(super) fn watch_namespaces(
-    client: &Client,
-    state: &WatchState,
-) -> BoxStream<'static, Event<PartialObjectMeta<Namespace>>> {
-    let api: Api<PartialObjectMeta<Namespace>> = Api::all(client.clone());
-    state.follow(watcher(api, watch_config()).modify(|namespace| {
-        namespace.managed_fields_mut().clear();
-        namespace.annotations_mut().clear();
-    }))
+/// The watches of pods that are wanted. They go past the budget, as all watches do: there are few, and a pod that is to
+/// be deleted at once must not wait for statuses to be written.
+pub(super) struct Pods {
+    client: Client,
+    watches: Watches,
+    wanted: BTreeMap<Scope, (WatchState, Changes<Pod>)>,
+}
+
+impl Pods {
+    /// None yet.
+    pub(super) fn new(client: Client, watches: Watches) -> Self {
+        Self {
+            client,
+            watches,
+            wanted: BTreeMap::new(),
+        }
+    }
+
+    /// These are wanted, and no others.
+    pub(super) fn want(&mut self, scopes: &BTreeSet<Scope>) {
+        self.wanted.retain(|scope, _| scopes.contains(scope));
+        for scope in scopes {
+            self.wanted.entry(scope.clone()).or_insert_with(|| {
+                let client = self.client.clone();
+                let (place, api) = match scope {
+                    Some(it) => (&**it, Api::namespaced(client, it)),
+                    None => ("all namespaces", Api::all(client)),
+                };
+                let state = self.watches.one_of("Pods", format!("Pods in {place}"));
+                let config = watch_config().page_size(PODS_PER_PAGE);
+                let changes = follow(api, config, &state, |pod: Pod| {
+                    let is_looping = pod.is_looping();
+                    (pod, is_looping)
+                });
+                (state, changes)
+            });
+        }
+    }
+
+    /// What one of them tells.
+    pub(super) async fn next(&mut self) -> (Scope, Change<Pod>) {
+        poll_fn(|context| {
+            for (scope, (_, changes)) in &mut self.wanted {
+                if let Poll::Ready(Some(change)) = changes.poll_next_unpin(context) {
+                    return Poll::Ready((scope.clone(), change));
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Those that are broken, and why.
+    pub(super) fn broken(&self) -> Vec<(Scope, String)> {
+        let wanted = self.wanted.iter();
+        let broken =
+            wanted.filter_map(|(scope, (state, _))| Some((scope.clone(), state.outage()?)));
+        broken.collect()
+    }
 }

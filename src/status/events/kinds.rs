@@ -80,8 +80,6 @@ kinds! {
     WEEDING_OVER: WeedPolicy Normal "WeedingOver" "Wait",
     WEEDING_TROUBLE: WeedPolicy Warning "WeedingTrouble" "DeletePods",
     WEEDING_UNTROUBLED: WeedPolicy Normal "WeedingUntroubled" "DeletePods",
-    WEED_RIGHTS_MISSING: WeedPolicy Warning "RightsMissing" "Review",
-    WEED_RIGHTS_SUFFICE: WeedPolicy Normal "RightsSuffice" "Review",
 }
 
 /// That a dependent is not where it should be, for the reason that its ClusterHealth gives.

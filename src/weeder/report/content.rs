@@ -5,12 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::time::Instant;
 
-use super::{
-    PodNews, WeedReport,
-    events::transitions,
-    pod,
-    status::{self, RIGHTS},
-};
+use super::{WeedReport, events::transitions, pod, status};
 use crate::{
     api::{WeedPolicy, WeedPolicyStatus},
     runtime::seed::Seed,
@@ -20,6 +15,7 @@ use crate::{
         writer::{Content, Next, Write},
     },
     util::now::wall,
+    weeder::case::{Case, Deed},
 };
 
 impl Reported for WeedReport {
@@ -33,15 +29,15 @@ impl Reported for WeedReport {
     }
 
     fn name(&self) -> &Arc<str> {
-        &self.name
+        &self.policy.name
     }
 
     fn uid(&self) -> &Arc<str> {
-        &self.uid
+        &self.policy.uid
     }
 
     fn problems(&self) -> &[String] {
-        &self.problems
+        &self.policy.problems
     }
 }
 
@@ -49,11 +45,6 @@ impl Reported for WeedReport {
 #[derive(Default)]
 pub(super) struct WeedContent {
     policies: Policies<WeedReport, ()>,
-    /// Whether it was asked which rights are missing; until then, what an earlier run has left
-    /// counts.
-    asked: bool,
-    /// What is to be said of rights that are missing.
-    lacking: Option<String>,
     /// What is to be told.
     news: Vec<(ObjectReference, Event)>,
 }
@@ -83,11 +74,7 @@ impl Content for WeedContent {
 
     fn write(&mut self, seed: &Seed, name: &Arc<str>) -> Option<Write<Self>> {
         let policy = self.policies.0.get(name)?;
-        let lacking = match self.asked {
-            true => self.lacking.as_deref(),
-            false => RIGHTS.told(&policy.status.conditions),
-        };
-        let status = status::status(&policy.report, lacking, &policy.status, wall());
+        let status = status::status(&policy.report, &policy.status, wall());
         self.policies.write(
             seed,
             name,
@@ -116,23 +103,7 @@ impl WeedContent {
     }
 
     /// What was done to a pod.
-    pub(super) fn take_pod(&mut self, news: &PodNews) {
-        self.news.push(pod::event(news));
-    }
-
-    /// The rights that are missing.
-    pub(super) fn take_rights(&mut self, missing: &[String]) {
-        let lacking = RIGHTS.lacking(missing);
-        let asked = std::mem::replace(&mut self.asked, true);
-        if asked && self.lacking == lacking {
-            return;
-        }
-        match &lacking {
-            Some(lacking) => tracing::warn!("{lacking}"),
-            None if asked => tracing::info!("{}", RIGHTS.suffice),
-            None => {}
-        }
-        self.lacking = lacking;
-        self.policies.hurry();
+    pub(super) fn take_pod(&mut self, case: &Case, deed: &Deed) {
+        self.news.push(pod::event(case, deed));
     }
 }

@@ -1,6 +1,6 @@
 //! Events on a WeedPolicy: what its status says now and did not say before.
 
-use super::status::{RIGHTS, is_trouble};
+use super::status::is_trouble;
 use crate::{
     api::WeedPolicyStatus,
     status::{
@@ -8,15 +8,15 @@ use crate::{
         events::{
             Event,
             kinds::{
-                WEED_INVALID, WEED_RIGHTS_MISSING, WEED_RIGHTS_SUFFICE, WEED_VALID, WEEDING,
-                WEEDING_OVER, WEEDING_TROUBLE, WEEDING_UNTROUBLED,
+                WEED_INVALID, WEED_VALID, WEEDING, WEEDING_OVER, WEEDING_TROUBLE,
+                WEEDING_UNTROUBLED,
             },
             rules::{Rule, changes},
         },
     },
 };
 
-const RULES: [Rule; 4] = [
+const RULES: [Rule; 3] = [
     Rule::begins(conditions::STALLED, &WEED_INVALID)
         .ends(&WEED_VALID, "the policy is valid, and obeyed"),
     Rule::begins(conditions::WEEDING, &WEEDING)
@@ -27,9 +27,6 @@ const RULES: [Rule; 4] = [
             &WEEDING_UNTROUBLED,
             "nothing is known any more that keeps pods from being deleted",
         ),
-    Rule::begins(conditions::DEGRADED, &WEED_RIGHTS_MISSING)
-        .says(|it| RIGHTS.part(it))
-        .ends(&WEED_RIGHTS_SUFFICE, RIGHTS.suffice),
 ];
 
 /// The events of a status that was written, given the one that was there.
@@ -39,89 +36,64 @@ pub(super) fn transitions(before: &WeedPolicyStatus, after: &WeedPolicyStatus) -
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use k8s_openapi::jiff::Timestamp;
     use rstest::rstest;
 
     use super::{
         super::{
-            DELETION_REFUSED, PODS_UNWATCHED, WeedReport, WeedTrouble, fixtures::weed_report,
+            DELETION_REFUSED, PODS_UNWATCHED, WeedReport, WeedTrouble,
+            fixtures::{policy, weed_report},
             status,
         },
         *,
     };
     use crate::status::events::Kind;
 
-    /// What is reported, and a right that is missing.
-    type Case = (WeedReport, Option<&'static str>);
-
-    fn sound() -> Case {
-        (weed_report(), None)
+    fn sound() -> WeedReport {
+        weed_report()
     }
 
-    fn invalid(problem: &str) -> Case {
-        let problems = vec![problem.to_owned()];
-        (
-            WeedReport {
-                problems,
-                ..weed_report()
-            },
-            None,
-        )
+    fn invalid(problem: &str) -> WeedReport {
+        let mut report = weed_report();
+        Arc::make_mut(&mut report.policy).problems = vec![problem.to_owned()];
+        report
     }
 
-    fn weeding(service: &str) -> Case {
-        (
-            WeedReport {
-                windows: 1,
-                open: vec![service.to_owned()],
-                ..weed_report()
-            },
-            None,
-        )
+    fn weeding(service: &str) -> WeedReport {
+        WeedReport {
+            windows: 1,
+            open: vec![service.to_owned()],
+            ..weed_report()
+        }
     }
 
-    fn suspended() -> Case {
-        (
-            WeedReport {
-                suspend: true,
-                ..weed_report()
-            },
-            None,
-        )
+    fn suspended() -> WeedReport {
+        WeedReport {
+            policy: policy(|it| it["spec"]["suspend"] = true.into()),
+            ..weed_report()
+        }
     }
 
-    fn troubled(reason: &'static str) -> Case {
+    fn troubled(reason: &'static str) -> WeedReport {
         let trouble = WeedTrouble {
             reason,
             message: "pods is forbidden".to_owned(),
         };
-        (
-            WeedReport {
-                troubles: vec![trouble],
-                ..weed_report()
-            },
-            None,
-        )
+        WeedReport {
+            troubles: vec![trouble],
+            ..weed_report()
+        }
     }
 
-    fn lacking(right: &'static str, (report, _): Case) -> Case {
-        (report, Some(right))
+    fn deleting(mut report: WeedReport) -> WeedReport {
+        Arc::make_mut(&mut report.policy).deleting = true;
+        report
     }
 
-    fn deleting((report, lacking): Case) -> Case {
-        (
-            WeedReport {
-                deleting: true,
-                ..report
-            },
-            lacking,
-        )
-    }
-
-    fn status((report, lacking): &Case, before: &WeedPolicyStatus) -> WeedPolicyStatus {
-        let missing: Vec<String> = lacking.iter().copied().map(str::to_owned).collect();
-        let lacking = RIGHTS.lacking(&missing);
-        status::status(report, lacking.as_deref(), before, Timestamp::UNIX_EPOCH)
+    fn status(report: &WeedReport, before: &WeedPolicyStatus) -> WeedPolicyStatus {
+        status::status(report, before, Timestamp::UNIX_EPOCH)
     }
 
     #[rstest]
@@ -134,19 +106,11 @@ mod tests {
     #[case::cannot_watch(sound(), troubled(PODS_UNWATCHED), &[&WEEDING_TROUBLE])]
     #[case::is_refused(sound(), troubled(DELETION_REFUSED), &[&WEEDING_TROUBLE])]
     #[case::can_again(troubled(DELETION_REFUSED), sound(), &[&WEEDING_UNTROUBLED])]
-    #[case::lacks_rights(sound(), lacking("delete pods", sound()), &[&WEED_RIGHTS_MISSING])]
-    #[case::lacks_rights_in_trouble(
-        troubled(DELETION_REFUSED),
-        lacking("delete pods", troubled(DELETION_REFUSED)),
-        &[&WEED_RIGHTS_MISSING]
-    )]
-    #[case::only_lacks_rights_now(
-        lacking("delete pods", troubled(DELETION_REFUSED)),
-        lacking("delete pods", sound()),
-        &[&WEEDING_UNTROUBLED]
-    )]
-    #[case::is_granted_them(lacking("delete pods", sound()), sound(), &[&WEED_RIGHTS_SUFFICE])]
-    fn what_is_told(#[case] before: Case, #[case] now: Case, #[case] expected: &[&Kind]) {
+    fn what_is_told(
+        #[case] before: WeedReport,
+        #[case] now: WeedReport,
+        #[case] expected: &[&Kind],
+    ) {
         let before = status(&before, &WeedPolicyStatus::default());
         let now = status(&now, &before);
         let told = transitions(&before, &now);
@@ -161,11 +125,10 @@ mod tests {
     #[case::another_mistake(invalid("a"), invalid("b"))]
     #[case::another_service(weeding("a/b"), weeding("c/d"))]
     #[case::another_trouble(troubled(DELETION_REFUSED), troubled(PODS_UNWATCHED))]
-    #[case::lacks_another_right(lacking("a", sound()), lacking("b", sound()))]
     #[case::is_suspended(sound(), suspended())]
     #[case::is_deleted(sound(), deleting(sound()))]
     #[case::is_deleted_instead_of_corrected(invalid("a"), deleting(invalid("a")))]
-    fn what_is_not(#[case] before: Case, #[case] now: Case) {
+    fn what_is_not(#[case] before: WeedReport, #[case] now: WeedReport) {
         let before = status(&before, &WeedPolicyStatus::default());
         let now = status(&now, &before);
         assert_eq!(transitions(&before, &now), []);

@@ -5,17 +5,7 @@ use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp}
 use super::{DELETION_REFUSED, PODS_UNWATCHED, SERVICES_UNWATCHED, WeedReport, WeedTrouble};
 use crate::{
     api::{MAX_LAST_WEEDS, MAX_LEFT_ALONE, Mode, ServiceCounts, WeedPolicyStatus},
-    status::{
-        conditions::{self, DELETING, READY, STALLED, WEEDING, condition},
-        rights::{RIGHTS_MISSING, Rights},
-    },
-};
-
-/// What is said of the rights that a recovery calls for.
-pub(super) const RIGHTS: Rights = Rights {
-    lacks: "the operator lacks rights that a recovery calls for",
-    grant: "manifests/weeder/rbac.yaml does",
-    suffice: "the operator has all rights that a recovery calls for",
+    status::conditions::{self, DELETING, READY, STALLED, WEEDING, condition},
 };
 
 /// How many services, or failures, a message names.
@@ -34,18 +24,16 @@ const TROUBLES: [(&str, &str); 3] = [
     (DELETION_REFUSED, "pods could not be deleted"),
 ];
 
-/// The status that a policy asks for, given the one before and what is to be said of rights that are
-/// missing.
+/// The status that a policy asks for, given the one before.
 pub(super) fn status(
     report: &WeedReport,
-    lacking: Option<&str>,
     before: &WeedPolicyStatus,
     now: Timestamp,
 ) -> WeedPolicyStatus {
-    let generation = Some(report.generation);
+    let generation = Some(report.policy.generation);
     let mut wanted = ready(report);
     wanted.push(weeding(report));
-    wanted.push(degraded(report, lacking));
+    wanted.push(degraded(report));
     WeedPolicyStatus {
         observed_generation: generation,
         services: ServiceCounts {
@@ -75,18 +63,18 @@ fn ready(report: &WeedReport) -> Vec<Condition> {
     let WeedReport {
         services, ready, ..
     } = *report;
-    if report.deleting {
+    if report.policy.deleting {
         let message = "the policy is being deleted, and no pod is deleted for it any more";
         return vec![condition(READY, false, DELETING, message)];
     }
-    if !report.problems.is_empty() {
-        let problems = report.problems.join("; ");
+    if !report.policy.problems.is_empty() {
+        let problems = report.policy.problems.join("; ");
         return vec![
             condition(READY, false, "Invalid", &*problems),
             condition(STALLED, true, "Invalid", problems),
         ];
     }
-    if report.suspend {
+    if report.policy.suspend() {
         let message = "the policy is suspended: no service is watched and no pod deleted for it";
         return vec![condition(READY, true, "Suspended", message)];
     }
@@ -117,7 +105,7 @@ fn ready(report: &WeedReport) -> Vec<Condition> {
             named(&report.not_ready, services - ready)
         )
     };
-    match report.mode {
+    match report.policy.mode() {
         Mode::Enforce => vec![condition(READY, true, "Watching", message)],
         Mode::DryRun => {
             let message =
@@ -129,12 +117,12 @@ fn ready(report: &WeedReport) -> Vec<Condition> {
 
 fn weeding(report: &WeedReport) -> Condition {
     if report.windows == 0 {
-        return match report.suspend {
+        return match report.policy.suspend() {
             true => condition(WEEDING, false, "Suspended", "the policy is suspended"),
             false => condition(WEEDING, false, "NoRecovery", ""),
         };
     }
-    let done = match report.mode {
+    let done = match report.policy.mode() {
         Mode::Enforce => "pods that need them are deleted while they are in CrashLoopBackOff",
         Mode::DryRun => "the mode is DryRun, so no pod that needs them is deleted",
     };
@@ -150,7 +138,7 @@ fn weeding(report: &WeedReport) -> Condition {
 }
 
 /// All that is amiss; the reason is that of the gravest, which comes first.
-fn degraded(report: &WeedReport, lacking: Option<&str>) -> Condition {
+fn degraded(report: &WeedReport) -> Condition {
     let troubles = TROUBLES.iter().filter_map(|(reason, what)| {
         let told: Vec<&str> = of(report, reason).map(|it| &*it.message).collect();
         let named = told.get(..EXAMPLES).unwrap_or(&told).join(", ");
@@ -162,9 +150,7 @@ fn degraded(report: &WeedReport, lacking: Option<&str>) -> Condition {
         };
         (!told.is_empty()).then(|| (*reason, format!("{what}: {named}{more}")))
     });
-    let rights = lacking.map(|message| (RIGHTS_MISSING, message.to_owned()));
-    let parts: Vec<(&'static str, String)> = troubles.chain(rights).collect();
-    conditions::degraded(&parts)
+    conditions::degraded(&troubles.collect::<Vec<_>>())
 }
 
 /// The first of these, and how many more of all there are.

@@ -200,7 +200,7 @@ fn no_secret_is_logged() {
     });
 }
 
-/// One line for each recovery and each pod; what is found ready, and what ends, goes together.
+/// One line for each window and each pod.
 #[test]
 fn the_weeder_says_what_it_does_and_why() {
     logged(async {
@@ -217,12 +217,14 @@ fn the_weeder_says_what_it_does_and_why() {
             .status_where("windows are open", |status| status["openWindows"] == 2)
             .await;
         let lines = log.take();
-        let [opened, deleted] = &lines[..] else {
+        let [opened, _, deleted] = &lines[..] else {
             panic!("{lines:#?}");
         };
-        assert_eq!(opened["reason"], "FoundReady");
-        assert_eq!(opened["windows"], 2);
-        assert_eq!(opened["services"], "a/etcd, b/etcd");
+        assert_eq!(opened["message"], "the service is ready: a window opens");
+        assert_eq!(
+            (&opened["namespace"], &opened["service"]),
+            (&json!("a"), &json!("etcd"))
+        );
         for (field, expected) in [
             ("message", "the pod was deleted, to restart at once"),
             ("namespace", "a"),
@@ -244,7 +246,6 @@ fn the_weeder_says_what_it_does_and_why() {
         let [recovered] = &lines[..] else {
             panic!("{lines:#?}");
         };
-        assert_eq!(recovered["reason"], "Recovered");
         assert_eq!(recovered["namespace"], "c");
         assert_eq!(recovered["seconds"], 60.0);
 
@@ -253,10 +254,7 @@ fn the_weeder_says_what_it_does_and_why() {
         garden.change_policy(|policy| policy["spec"]["suspend"] = json!(true));
         garden.pass(2).await;
         let lines = log.take();
-        let [closed] = &lines[..] else {
-            panic!("{lines:#?}");
-        };
-        assert_eq!(closed["reason"], "Withdrawn");
-        assert_eq!(closed["services"], "a/etcd, b/etcd, c/etcd");
+        let closed: Vec<_> = lines.iter().map(|it| &it["message"]).collect();
+        assert_eq!(closed, ["the window closes"; 3]);
     });
 }

@@ -8,7 +8,7 @@ use dependency_watchdog::{
     weeder::{
         instruments::Instruments,
         run::{self, Weeder},
-        slice::CHANGED_ANNOTATION,
+        service::CHANGED_ANNOTATION,
     },
 };
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! The whole weeder against a scripted seed: which pods are deleted, and when.
 
 use crate::support::{Garden, put_pod, put_slice, weed_policy};
-use dependency_watchdog::weeder::slice::CHANGED_ANNOTATION;
+use dependency_watchdog::weeder::service::CHANGED_ANNOTATION;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use serde_json::{Value, json};

@@ -1,5 +1,7 @@
 //! A policy's conditions, by what the weeder reports.
 
+use std::sync::Arc;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use rstest::rstest;
 
@@ -7,12 +9,18 @@ use super::*;
 use crate::{
     api::{LastWeed, LeftAlone},
     status::conditions::DEGRADED,
-    weeder::report::{WeedTrouble, fixtures::weed_report},
+    weeder::{
+        policy::Policy,
+        report::{
+            WeedTrouble,
+            fixtures::{policy, weed_report},
+        },
+    },
 };
 
 fn written(report: &WeedReport) -> WeedPolicyStatus {
     let before = WeedPolicyStatus::default();
-    status(report, None, &before, Timestamp::UNIX_EPOCH)
+    status(report, &before, Timestamp::UNIX_EPOCH)
 }
 
 fn condition<'a>(status: &'a WeedPolicyStatus, kind: &str) -> Option<&'a Condition> {
@@ -37,24 +45,32 @@ fn recovering() -> WeedReport {
 
 fn suspended() -> WeedReport {
     WeedReport {
-        suspend: true,
+        policy: policy(|it| it["spec"]["suspend"] = true.into()),
         services: 0,
         ready: 0,
         ..sound()
     }
 }
 
-fn invalid() -> WeedReport {
-    WeedReport {
-        problems: vec!["spec.a: wrong".to_owned(), "spec.b: wrong".to_owned()],
-        ..sound()
-    }
+fn changed(mut report: WeedReport, change: impl FnOnce(&mut Policy)) -> WeedReport {
+    change(Arc::make_mut(&mut report.policy));
+    report
+}
+
+fn invalid(report: WeedReport) -> WeedReport {
+    changed(report, |it| {
+        it.problems = vec!["spec.a: wrong".to_owned(), "spec.b: wrong".to_owned()];
+    })
 }
 
 fn deleting(report: WeedReport) -> WeedReport {
+    changed(report, |it| it.deleting = true)
+}
+
+fn dry_run() -> WeedReport {
     WeedReport {
-        deleting: true,
-        ..report
+        policy: policy(|it| it["spec"]["mode"] = "DryRun".into()),
+        ..recovering()
     }
 }
 
@@ -74,12 +90,8 @@ fn troubled(reasons: &[&'static str]) -> WeedReport {
 #[case::sound(sound(), ["True Watching", "False NoRecovery", "False AsExpected"])]
 #[case::recovering(recovering(), ["True Watching", "True Recovery", "False AsExpected"])]
 #[case::dry_run(
-    WeedReport { mode: Mode::DryRun, ..recovering() },
+    dry_run(),
     ["True DryRun", "True Recovery", "False AsExpected"]
-)]
-#[case::dry_run_and_suspended(
-    WeedReport { mode: Mode::DryRun, ..suspended() },
-    ["True Suspended", "False Suspended", "False AsExpected"]
 )]
 #[case::suspended(suspended(), ["True Suspended", "False Suspended", "False AsExpected"])]
 #[case::not_listed(
@@ -90,14 +102,14 @@ fn troubled(reasons: &[&'static str]) -> WeedReport {
     WeedReport { listed: false, ..suspended() },
     ["True Suspended", "False Suspended", "False AsExpected"]
 )]
-#[case::invalid(invalid(), ["False Invalid", "False NoRecovery", "False AsExpected"])]
+#[case::invalid(invalid(sound()), ["False Invalid", "False NoRecovery", "False AsExpected"])]
 #[case::invalid_and_suspended(
-    WeedReport { suspend: true, ..invalid() },
+    invalid(suspended()),
     ["False Invalid", "False Suspended", "False AsExpected"]
 )]
 #[case::deleting(deleting(sound()), ["False Deleting", "False NoRecovery", "False AsExpected"])]
 #[case::deleting_and_invalid(
-    deleting(invalid()),
+    deleting(invalid(sound())),
     ["False Deleting", "False NoRecovery", "False AsExpected"]
 )]
 #[case::unwatched(
@@ -164,17 +176,13 @@ fn ready_tells_which_services_are_not(
 fn degraded_tells_all_that_is_amiss() {
     let reasons = [DELETION_REFUSED; 5].into_iter().chain([PODS_UNWATCHED]);
     let report = troubled(&reasons.collect::<Vec<_>>());
-    let lacking = RIGHTS.lacking(&["delete pods".to_owned()]).unwrap();
-    let before = WeedPolicyStatus::default();
-    let status = status(&report, Some(&lacking), &before, Timestamp::UNIX_EPOCH);
+    let status = written(&report);
     let degraded = condition(&status, DEGRADED).unwrap();
     assert_eq!(degraded.reason, PODS_UNWATCHED);
     assert_eq!(
         degraded.message,
         "pods that need a service cannot be watched, so that none is deleted: failure 5; pods could \
-         not be deleted: failure 0, failure 1, failure 2 and more; the operator lacks rights that \
-         a recovery calls for, grant them to its ServiceAccount as manifests/weeder/rbac.yaml does: \
-         delete pods"
+         not be deleted: failure 0, failure 1, failure 2 and more"
     );
 }
 
