@@ -39,7 +39,7 @@ pub use probe_policy::{
     ClusterCounts, FINALIZER, LabelSource, MAX_PROTECTED_NAMES, ProbePolicy, ProbePolicySpec,
     ProbePolicyStatus,
 };
-pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement, Selector};
+pub use selector::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirement};
 pub use weed_policy::{
     DependantSelectors, LastWeed, LeftAlone, MAX_LAST_WEEDS, MAX_LEFT_ALONE, ServiceCounts,
     WeedPolicy, WeedPolicySpec, WeedPolicyStatus,

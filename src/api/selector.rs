@@ -110,6 +110,18 @@ impl LabelSelector {
         self.expressions().all(|it| it.matches(labels))
     }
 
+    /// Returns its text as the API server reads it in a request, such as `app in (a,b),role=apiserver`. Selectors that
+    /// say the same in another order have the same text.
+    pub fn text(&self) -> String {
+        let requirements: BTreeSet<String> = self.expressions().map(|it| it.to_string()).collect();
+        requirements.into_iter().collect::<Vec<_>>().join(",")
+    }
+
+    /// Returns the beginning of the text, for messages: a selector can have a hundred kilobytes.
+    pub fn brief(&self) -> String {
+        clean(&self.text(), MAX_BRIEF)
+    }
+
     fn expressions(&self) -> impl Iterator<Item = Expression> {
         let labels = self.match_labels.iter();
         let labels = labels.map(|(key, value)| Expression::Equal(key.clone(), value.clone()));
@@ -128,33 +140,6 @@ impl From<&LabelSelectorRequirement> for Expression {
             (LabelSelectorOperator::Exists, _) => Self::Exists(key),
             (LabelSelectorOperator::DoesNotExist, _) => Self::DoesNotExist(key),
         }
-    }
-}
-
-/// Text of a label selector as the API server reads it in a request, such as `app in (a,b),role=apiserver`.
-///
-/// Selectors that say the same in another order have the same text, so that policies with the same selector share
-/// a watch.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Selector(Box<str>);
-
-impl Selector {
-    /// Returns the text of `selector`, which must be valid.
-    pub fn new(selector: &LabelSelector) -> Self {
-        let requirements = selector.expressions().map(|it| it.to_string());
-        let requirements: BTreeSet<String> = requirements.collect();
-        let text: Vec<String> = requirements.into_iter().collect();
-        Self(text.join(",").into())
-    }
-
-    /// Returns the text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Returns the beginning of the text, for messages: a selector can have a hundred kilobytes.
-    pub fn brief(&self) -> String {
-        clean(&self.0, MAX_BRIEF)
     }
 }
 
@@ -197,7 +182,7 @@ mod tests {
         #[case] others: &[&str],
     ) {
         let selector: LabelSelector = serde_saphyr::from_str(selector).unwrap();
-        assert_eq!(Selector::new(&selector).as_str(), text);
+        assert_eq!(selector.text(), text);
         for (objects, expected) in [(selected, true), (others, false)] {
             for labels in objects {
                 let pairs = labels.split(',').filter_map(|pair| pair.split_once('='));

@@ -27,7 +27,7 @@ mod tls;
 mod turns;
 
 pub use cuts::Cuts;
-pub use gates::{FeatureGates, GateError};
+pub use gates::FeatureGates;
 pub use metrics::CheckMetrics;
 pub use outcome::Outcome;
 pub use run::{Checks, Tolerated};

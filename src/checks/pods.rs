@@ -1,10 +1,10 @@
 //! In which pod, and in which of its containers, a command is run.
 
-use kube::{api::ListParams, core::Request};
-use serde::Deserialize;
+use k8s_openapi::api::core::v1::{Container, Pod};
+use kube::{Api, ResourceExt as _, api::ListParams};
 
 use crate::{
-    api::{ExecAction, Selector, is_dns_subdomain},
+    api::{ExecAction, is_dns_subdomain},
     runtime::seed::Seed,
     util::text::clean,
 };
@@ -24,79 +24,18 @@ pub struct Chosen {
     pub id: String,
 }
 
-/// A pod, as far as it matters here.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Pod {
-    metadata: Metadata,
-    spec: Spec,
-    status: Status,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Metadata {
-    name: String,
-    uid: String,
-    deletion_timestamp: Option<String>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Spec {
-    containers: Vec<Container>,
-    init_containers: Vec<Container>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Container {
-    name: String,
-    restart_policy: Option<String>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Status {
-    phase: String,
-    conditions: Vec<Condition>,
-    container_statuses: Vec<ContainerStatus>,
-    init_container_statuses: Vec<ContainerStatus>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Condition {
-    r#type: String,
-    status: String,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct ContainerStatus {
-    name: String,
-    #[serde(rename = "containerID")]
-    container_id: String,
-}
-
-#[derive(Deserialize)]
-struct Pods {
-    items: Vec<Pod>,
-}
-
 /// Lists the pods that `action` selects, and chooses; or why none can be chosen.
 pub(super) async fn find(
     seed: &Seed,
     namespace: &str,
     action: &ExecAction,
 ) -> Result<Chosen, String> {
-    let selector = Selector::new(&action.pod_selector);
+    let selector = &action.pod_selector;
     // From the API server's cache: a pod that has just gone is found to be gone.
-    let params = ListParams::default().labels(selector.as_str()).match_any();
-    let request = Request::new(format!("/api/v1/namespaces/{namespace}/pods"));
-    let request = request.list(&params).map_err(|error| error.to_string())?;
-    let listed = seed.call_at_turn(seed.client().request(request)).await;
-    let pods: Pods = listed.map_err(|error| {
+    let params = ListParams::default().labels(&selector.text()).match_any();
+    let pods: Api<Pod> = Api::namespaced(seed.client().clone(), namespace);
+    let pods = seed.call_at_turn(pods.list(&params)).await;
+    let pods = pods.map_err(|error| {
         let cause = clean(&error.to_string(), MAX_CAUSE);
         format!("the pods of namespace {namespace} cannot be listed: {cause}")
     })?;
@@ -125,20 +64,19 @@ pub enum Missing {
 ///
 /// If there is none, or if it is not clear in which container.
 pub fn choose(pods: &[Pod], container: Option<&str>) -> Result<Chosen, Missing> {
-    let running = pods.iter().filter(|pod| pod.is_running());
+    let running = pods.iter().filter(|pod| is_running(pod));
     let pod = running
-        .min_by_key(|pod| (!pod.is_ready(), &pod.metadata.name))
+        .min_by_key(|pod| (!is_ready(pod), pod.name_any()))
         .ok_or(Missing::Pod)?;
-    let name = &pod.metadata.name;
-    let Spec {
-        containers,
-        init_containers,
-    } = &pod.spec;
+    let name = pod.name_any();
+    let spec = pod.spec.as_ref();
+    let containers = spec.map_or(&[][..], |it| &it.containers);
     // An init container that is restarted always runs beside the others.
+    let init_containers = spec.into_iter().flat_map(|it| &it.init_containers);
     let sidecars = init_containers
-        .iter()
+        .flatten()
         .filter(|it| it.restart_policy.as_deref() == Some("Always"));
-    let container = match (container, containers.as_slice()) {
+    let container = match (container, containers) {
         (Some(wanted), all) => {
             let mut all = all.iter().chain(sidecars);
             all.find(|it| it.name == wanted).ok_or_else(|| {
@@ -159,9 +97,9 @@ pub fn choose(pods: &[Pod], container: Option<&str>) -> Result<Chosen, Missing> 
     };
     let container = container.map_err(|why| Missing::Container(clean(&why, MAX_CAUSE)))?;
     Ok(Chosen {
-        pod: name.clone(),
+        id: id(pod, &container.name),
+        pod: name,
         container: container.name.clone(),
-        id: pod.id(&container.name),
     })
 }
 
@@ -174,33 +112,30 @@ fn names(containers: &[Container]) -> String {
     names.join(", ")
 }
 
-impl Pod {
-    fn id(&self, container: &str) -> String {
-        let Status {
-            container_statuses,
-            init_container_statuses,
-            ..
-        } = &self.status;
-        let mut statuses = container_statuses.iter().chain(init_container_statuses);
-        let status = statuses.find(|it| it.name == container);
-        let id = status.map_or("", |it| &it.container_id);
-        format!(
-            "{} {} {container} {id}",
-            self.metadata.name, self.metadata.uid
-        )
-    }
+/// Returns what tells the container of a pod from all that come after it.
+fn id(pod: &Pod, container: &str) -> String {
+    let statuses = pod.status.iter().flat_map(|it| {
+        let init = it.init_container_statuses.iter().flatten();
+        init.chain(it.container_statuses.iter().flatten())
+    });
+    let mut statuses = statuses.filter(|it| it.name == container);
+    let id = statuses.next().and_then(|it| it.container_id.as_deref());
+    let (name, uid) = (pod.name_any(), pod.uid().unwrap_or_default());
+    format!("{name} {uid} {container} {}", id.unwrap_or_default())
+}
 
-    fn is_running(&self) -> bool {
-        self.status.phase == "Running"
-            && self.metadata.deletion_timestamp.is_none()
-            // It becomes part of a path, and of messages.
-            && is_dns_subdomain(&self.metadata.name)
-    }
+fn is_running(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
+    // Its name becomes part of a path, and of messages.
+    phase == Some("Running")
+        && pod.metadata.deletion_timestamp.is_none()
+        && is_dns_subdomain(&pod.name_any())
+}
 
-    fn is_ready(&self) -> bool {
-        let mut conditions = self.status.conditions.iter();
-        conditions.any(|it| it.r#type == "Ready" && it.status == "True")
-    }
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|it| &it.conditions);
+    let mut conditions = conditions.flatten();
+    conditions.any(|it| it.type_ == "Ready" && it.status == "True")
 }
 
 #[cfg(test)]

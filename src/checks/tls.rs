@@ -4,20 +4,10 @@
 
 use std::{io, sync::Arc};
 
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use kube::{Config, client::ConfigExt as _};
+use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
-use tokio_rustls::{
-    TlsConnector,
-    client::TlsStream,
-    rustls::{
-        ClientConfig, DigitallySignedStruct, Error, SignatureScheme,
-        client::{
-            Resumption,
-            danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-        },
-        crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
-    },
-};
+use tokio_rustls::{TlsConnector, client::TlsStream, rustls::client::Resumption};
 
 /// Makes connections of all checks. `None` if that is not possible, which it always is.
 #[derive(Clone)]
@@ -25,20 +15,16 @@ pub(super) struct Tls(Option<TlsConnector>);
 
 impl Default for Tls {
     fn default() -> Self {
-        let provider = Arc::new(ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider.clone());
-        let config = builder
-            .with_safe_default_protocol_versions()
-            .map(|builder| {
-                let mut config = builder
-                    .dangerous()
-                    .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
-                    .with_no_client_auth();
-                // A connection serves for one request; what is kept of it would be of no use.
-                config.resumption = Resumption::disabled();
-                TlsConnector::from(Arc::new(config))
-            });
-        Self(config.ok())
+        let mut config = Config::new(http::Uri::default());
+        config.accept_invalid_certs = true;
+        // Else those of the system were read, to no purpose.
+        config.root_cert = Some(Vec::new());
+        let connector = config.rustls_client_config().map(|mut config| {
+            // A connection serves for one request; what is kept of it would be of no use.
+            config.resumption = Resumption::disabled();
+            TlsConnector::from(Arc::new(config))
+        });
+        Self(connector.ok())
     }
 }
 
@@ -54,46 +40,5 @@ impl Tls {
             Some(connector) => connector.connect(name, stream).await,
             None => Err(io::Error::other("there is no TLS")),
         }
-    }
-}
-
-/// Takes any certificate, of whose key a server has proof.
-#[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
     }
 }

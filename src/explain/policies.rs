@@ -1,7 +1,7 @@
 //! The policies: the one that applies, and why the others do not.
 
 use super::Answers;
-use crate::{api::Selector, cluster::Policy, util::text::clean};
+use crate::{cluster::Policy, util::text::clean};
 
 /// Characters of a cluster's labels that are shown.
 const MAX_LABELS: usize = 300;
@@ -36,7 +36,7 @@ pub(super) fn lines(answers: &Answers) -> Vec<String> {
                 let labels = cluster.labels(rules.labels).into_iter();
                 let labels: Vec<_> = labels.map(|(key, it)| format!("{key}={it}")).collect();
                 let labels = clean(&labels.join(","), MAX_LABELS);
-                let asked = Selector::new(&rules.selector).brief();
+                let asked = rules.selector.brief();
                 format!("does not select the cluster: it asks for {asked}, and finds {labels}")
             }
         };

@@ -100,9 +100,11 @@ async fn listen(address: &str) -> io::Result<TcpListener> {
         return TcpListener::bind(address).await;
     };
     // It takes IPv4 as well, where there is IPv6 at all.
-    match TcpListener::bind(format!("[::]:{port}")).await {
-        Err(_) => TcpListener::bind(format!("0.0.0.0:{port}")).await,
-        bound => bound,
+    let bound = TcpListener::bind(format!("[::]:{port}")).await;
+    let is_missing = |it: &io::Error| it.kind() != io::ErrorKind::AddrInUse;
+    match bound.as_ref().is_err_and(is_missing) {
+        true => TcpListener::bind(format!("0.0.0.0:{port}")).await,
+        false => bound,
     }
 }
 
@@ -131,8 +133,7 @@ async fn accept(listener: TcpListener, served: Served, shown: Arc<Shown>) {
 async fn serve(stream: TcpStream, served: Served, shown: Arc<Shown>) {
     let service = service_fn(async |request: Request<Incoming>| {
         let path = request.uri().path();
-        let (registry, health) = &*shown;
-        let health = health.borrow().clone();
+        let (registry, health) = (&shown.0, shown.1.borrow().clone());
         let (code, body) = match path {
             _ if request.method() != Method::GET => (405, "only GET is served\n".to_owned()),
             "/metrics" if served.metrics => match metrics::text(registry) {

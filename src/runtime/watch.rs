@@ -162,9 +162,8 @@ impl State {
     /// For how long it has been broken, and what to do, if it was listed and is for longer than [`BROKEN`].
     fn broken(&self) -> Option<(Duration, &'static str)> {
         let since = self.since.filter(|_| self.listed)?.elapsed();
-        let remedy = self
-            .cause()
-            .map_or("the list is not complete yet", Cause::remedy);
+        let cause = self.cause();
+        let remedy = cause.map_or("the list is not complete yet", Cause::remedy);
         (since > BROKEN).then_some((since, remedy))
     }
 }
