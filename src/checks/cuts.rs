@@ -1,7 +1,7 @@
-//! How often a command is run in a container in which it has left processes.
+//! How often a command is run that leaves processes behind.
 //!
 //! A command that is cut goes on in its container: no API ends it. One that hangs would leave a process in
-//! each period, until the container has no memory or no process left. So it is run ever more rarely there.
+//! each period, until the container has no memory or no process left. So it is run ever more rarely.
 
 use std::time::Duration;
 
@@ -13,15 +13,14 @@ use crate::api::HealthCheck;
 /// for the check is held up for five minutes at most.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// The runs of a command in one container that were cut, one after the other.
+/// The runs of a command that were cut, one after the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cuts {
-    container: String,
     count: u32,
     wait: Option<Wait>,
 }
 
-/// The next run in the same container comes later than a period after the last one.
+/// The next run comes later than a period after the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// So many runs in a row were cut.
@@ -33,19 +32,8 @@ pub struct Wait {
 }
 
 impl Cuts {
-    /// Whether the command may be run in this container.
-    pub fn allow(&self, container: &str, now: Instant) -> bool {
-        self.container != container || self.wait.is_none_or(|wait| wait.until <= now)
-    }
-
-    /// A run in this container, which began at this moment, was cut.
-    pub fn cut(&mut self, container: &str, began: Instant, check: &HealthCheck) {
-        if self.container != container {
-            *self = Self {
-                container: container.to_owned(),
-                ..Self::default()
-            };
-        }
+    /// Counts a run that was cut and began at this moment.
+    pub fn cut(&mut self, began: Instant, check: &HealthCheck) {
         self.count = self.count.saturating_add(1);
         let period = Duration::from_secs(check.period_seconds.unsigned_abs().into());
         let delay = delay(self.count, check.failure_threshold.unsigned_abs(), period);
@@ -61,7 +49,7 @@ impl Cuts {
         *self = Self::default();
     }
 
-    /// What the next run in the same container waits for.
+    /// What the next run waits for.
     pub fn wait(&self) -> Option<Wait> {
         self.wait
     }
@@ -82,7 +70,7 @@ impl Wait {
     pub fn describe(self) -> String {
         let Self { cuts, delay, .. } = self;
         format!(
-            "each of the last {cuts} runs was cut off and left a process in its container, so the next one there begins \
+            "each of the last {cuts} runs was cut off and left a process in its container, so the next one begins \
              {delay:?} after the last: give the command a limit of its own, shorter than timeoutSeconds"
         )
     }
@@ -118,14 +106,11 @@ mod tests {
         let (check, mut now) = (check(period, threshold), Instant::now());
         let mut cuts = Cuts::default();
         for delay in delays {
-            cuts.cut("a", now, &check);
+            cuts.cut(now, &check);
             let due = now + Duration::from_secs(*delay);
             let is_later = *delay > period;
-            let before = due - Duration::from_nanos(1);
-            assert_eq!(cuts.allow("a", before), !is_later, "{cuts:?}");
-            assert_eq!(cuts.wait().is_some(), is_later, "{cuts:?}");
-            assert!(cuts.allow("a", due), "{cuts:?}");
-            assert!(cuts.allow("b", now), "{cuts:?}");
+            let until = cuts.wait().map(|it| it.until);
+            assert_eq!(until, is_later.then_some(due), "{cuts:?}");
             now = due;
         }
     }

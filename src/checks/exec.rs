@@ -114,7 +114,7 @@ impl Command {
 
 /// It was not run, or nobody knows how it ended: that is no evidence.
 fn not_run(chosen: &Chosen, why: &str) -> Outcome {
-    let Chosen { pod, container, .. } = chosen;
+    let Chosen { pod, container } = chosen;
     let why = clean(why, MAX_CAUSE);
     Outcome::Unknown(format!(
         "the command could not be run in container {container} of pod {pod}: {why}"
@@ -175,7 +175,6 @@ mod tests {
         Chosen {
             pod: "etcd-main-0".to_owned(),
             container: "etcd".to_owned(),
-            id: String::new(),
         }
     }
 

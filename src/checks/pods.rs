@@ -20,8 +20,6 @@ pub struct Chosen {
     pub pod: String,
     /// The name of the container.
     pub container: String,
-    /// The UID of the pod and the ID of the container: another one has none of the processes of this one.
-    pub id: String,
 }
 
 /// Lists the pods that `action` selects, and chooses; or why none can be chosen.
@@ -97,7 +95,6 @@ pub fn choose(pods: &[Pod], container: Option<&str>) -> Result<Chosen, Missing> 
     };
     let container = container.map_err(|why| Missing::Container(clean(&why, MAX_CAUSE)))?;
     Ok(Chosen {
-        id: id(pod, &container.name),
         pod: name,
         container: container.name.clone(),
     })
@@ -110,18 +107,6 @@ fn names(containers: &[Container]) -> String {
         .map(|it| it.name.as_str())
         .collect();
     names.join(", ")
-}
-
-/// Returns what tells the container of a pod from all that come after it.
-fn id(pod: &Pod, container: &str) -> String {
-    let statuses = pod.status.iter().flat_map(|it| {
-        let init = it.init_container_statuses.iter().flatten();
-        init.chain(it.container_statuses.iter().flatten())
-    });
-    let mut statuses = statuses.filter(|it| it.name == container);
-    let id = statuses.next().and_then(|it| it.container_id.as_deref());
-    let (name, uid) = (pod.name_any(), pod.uid().unwrap_or_default());
-    format!("{name} {uid} {container} {}", id.unwrap_or_default())
 }
 
 fn is_running(pod: &Pod) -> bool {
@@ -188,33 +173,8 @@ mod tests {
         let expected = expected.map(|pod| Chosen {
             pod: pod.to_owned(),
             container: "etcd".to_owned(),
-            id: format!("{pod}  etcd "),
         });
         assert_eq!(chosen(pods, None), expected.ok_or(Missing::Pod));
-    }
-
-    /// What a command has left goes with its container.
-    #[rstest]
-    #[case::another_pod("uid", "2")]
-    #[case::restarted("id", "2")]
-    #[case::nothing_changed("phase", "Running")]
-    fn containers_are_told_apart(#[case] field: &str, #[case] value: &str) {
-        let id = |field: &str, value: &str| {
-            let mut pod = pod("a", "Running", "True", &["etcd", "backup"]);
-            pod["metadata"]["uid"] = json!("1");
-            pod["status"]["containerStatuses"] = json!([
-                {"name": "backup", "containerID": "containerd://0"},
-                {"name": "etcd", "containerID": "containerd://1"},
-            ]);
-            match field {
-                "uid" => pod["metadata"]["uid"] = json!(value),
-                "id" => pod["status"]["containerStatuses"][1]["containerID"] = json!(value),
-                _ => pod["status"][field] = json!(value),
-            }
-            chosen(vec![pod], Some("etcd")).unwrap().id
-        };
-        let same = id("uid", "1") == id(field, value);
-        assert_eq!(same, field == "phase", "{}", id(field, value));
     }
 
     #[rstest]
@@ -233,7 +193,6 @@ mod tests {
         let expected = expected.map(|container| Chosen {
             pod: "a".to_owned(),
             container: container.to_owned(),
-            id: format!("a  {container} "),
         });
         assert_eq!(
             chosen,

@@ -95,12 +95,11 @@ impl Runner {
         self.request(namespace, action, timeout).await.outcome
     }
 
-    /// One run of a check of this cluster, when it is its turn; `None` for a command that `cuts` do not allow
-    /// in its container yet.
-    pub async fn run(&self, cluster: &str, check: &HealthCheck, cuts: &mut Cuts) -> Option<Run> {
+    /// One run of a check of this cluster, when it is its turn. `cuts` counts commands that do not end.
+    pub async fn run(&self, cluster: &str, check: &HealthCheck, cuts: &mut Cuts) -> Run {
         let timeout = seconds(check.timeout_seconds);
-        let run = if let Some(action) = &check.exec {
-            return self.command(cluster, check, action, cuts).await;
+        if let Some(action) = &check.exec {
+            self.command(cluster, check, action, cuts).await
         } else if let Some(action) = &check.http_get {
             self.request(cluster, action, timeout).await
         } else if let Some(action) = &check.tcp_socket {
@@ -110,8 +109,7 @@ impl Runner {
                 began: Instant::now(),
                 outcome: Outcome::Unknown("it says nothing of what is to be done".to_owned()),
             }
-        };
-        Some(run)
+        }
     }
 
     async fn request(&self, namespace: &str, action: &HttpGetAction, timeout: Duration) -> Run {
@@ -164,7 +162,7 @@ impl Runner {
         check: &HealthCheck,
         action: &ExecAction,
         cuts: &mut Cuts,
-    ) -> Option<Run> {
+    ) -> Run {
         let timeout = seconds(check.timeout_seconds);
         let inner = &self.inner;
         let waiting = inner.metrics.wait();
@@ -172,12 +170,6 @@ impl Runner {
         // To find the pod, and to have the API server take the command, is no part of the command:
         // that the seed does not answer says nothing of what the command would have said.
         let chosen = pods::find(&inner.seed, namespace, action).await;
-        let container = chosen
-            .as_ref()
-            .map_or_else(|_| String::new(), |it| it.id.clone());
-        if chosen.is_ok() && !cuts.allow(&container, Instant::now()) {
-            return None;
-        }
         let begun = match chosen {
             Ok(chosen) => exec::begin(&inner.seed, namespace, chosen, &action.command).await,
             Err(unknown) => Err(Outcome::Unknown(unknown)),
@@ -198,10 +190,10 @@ impl Runner {
                 Err(_) if inner.gates.exec_probe_timeout => Outcome::Timeout(timeout),
                 Err(_) => Outcome::Tolerated(timeout),
             };
-            cuts.cut(&container, began, check);
+            cuts.cut(began, check);
             outcome
         });
-        Some(run.await)
+        run.await
     }
 
     async fn timed(

@@ -48,7 +48,7 @@ struct State {
     since: Option<Timestamp>,
     /// Until when it counts for something.
     fresh_until: Option<Instant>,
-    /// What the next run in the same container waits for.
+    /// What the next run waits for.
     wait: Option<Wait>,
     tolerated: Option<Duration>,
     told: Option<Instant>,
@@ -202,11 +202,8 @@ async fn repeat(
         sleep_until(due).await;
         let runner = lock(&state).runner.clone();
         let run = runner.run(&cluster, &check, &mut cuts).await;
-        let Some(run) = run else {
-            due = Instant::now() + period;
-            continue;
-        };
-        due = run.began + period;
+        let waits = cuts.wait().map_or(run.began, |wait| wait.until);
+        due = waits.max(run.began + period);
         if lock(&state).count(run.outcome, fresh_for, cuts.wait()) {
             news.notify_one();
         }

@@ -489,7 +489,7 @@ fn a_command_that_hangs_is_run_ever_more_rarely() {
         assert_eq!(runs.load(Ordering::SeqCst) - before, 3);
         let message = status.message.unwrap();
         let why = "it had not ended after 1s; each of the last 3 runs was cut off and left a process in its \
-                   container, so the next one there begins 20s after the last";
+                   container, so the next one begins 20s after the last";
         assert!(message.contains(why), "{message}");
         // It counts for as long as it would otherwise, and not until the next run.
         clock.pass(17 * SECOND).await;

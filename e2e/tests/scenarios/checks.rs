@@ -81,8 +81,7 @@ impl Stage {
     async fn runs(&self, runner: &Runner) -> Outcome {
         let mut cuts = Cuts::default();
         let run = runner.run(&self.namespace, &self.check, &mut cuts);
-        let none = || Outcome::Unknown("it was not run".to_owned());
-        run.await.map_or_else(none, |run| run.outcome)
+        run.await.outcome
     }
 }
 
