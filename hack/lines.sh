@@ -4,6 +4,7 @@
 #   hack/lines.sh                  each area, its lines and its budget; fails if one is above its budget
 #   hack/lines.sh --lower          writes the figures that have fallen to the budget, which never rises
 #   hack/lines.sh --types FOLDER   public types of a folder of src
+#   hack/lines.sh --fields PATH…   fields of structs and payloads of enums in these files and folders of src
 #
 # Rust is counted without blank lines and comments, each line in one area: what is shipped by folder of src,
 # and what is not (tests in src, tests/, benches/, fake/ and e2e/) by group. Snapshots, documents, chart with
@@ -35,6 +36,24 @@ if [[ ${1-} == --types ]]; then
     # shellcheck disable=SC2046 # no path of a source file has a space
     code $(shipped "${2:?which folder?}") |
         sed -nE 's/^([^:]+): pub (struct|enum|trait|type) ([A-Za-z0-9]+).*/\3 \1/p' | sort
+    exit
+fi
+
+if [[ ${1-} == --fields ]]; then
+    # shellcheck disable=SC2046
+    code $(shipped "${@:2}") | awk '
+        { file = $1; sub(/:$/, "", file); sub(/^[^:]*: /, ""); gsub(/pub(\([^)]*\))? /, "") }
+        /^(struct|enum) / { inside = 1 }
+        inside && /^ +(r#)?[a-z_0-9]+: / { fields[file]++; sum++ }
+        inside && /^(struct |    )[A-Z][A-Za-z0-9]*\(/ {
+            while (gsub(/<[^<>]*>/, "")) { }
+            sub(/^[^(]*\(/, "")
+            payload = gsub(/, /, "") + 1
+            fields[file] += payload; sum += payload
+        }
+        /^}|;$/ { inside = 0 }
+        END { for (file in fields) print fields[file], file | "sort -k2"; close("sort -k2"); print sum, "all" }
+    '
     exit
 fi
 
