@@ -43,6 +43,8 @@ pub enum Then {
     LetGo,
     /// Leaves it as it is, since nothing is known of the cluster.
     Stay,
+    /// Removes the marks unless it comes back soon: the Cluster is gone.
+    Bury,
 }
 
 /// Returns why this cluster is not probed; `None` if it is. Rules and order are those of this module.

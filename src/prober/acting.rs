@@ -18,7 +18,6 @@ use super::{
     lease_judge::Conclusion,
     metrics::ProberMetrics,
     pace::Pace,
-    report::DependentNews,
     scale::{Scaler, Target},
     step::Step,
 };
@@ -46,7 +45,7 @@ pub struct Acting {
     cluster: Arc<str>,
     means: Means,
     decider: Decider,
-    news: Vec<DependentNews>,
+    news: Vec<Event>,
     /// The requests under way, one for each dependent.
     requests: BTreeMap<DependentRef, BoxFuture<'static, Came>>,
     /// How the dependents were reached that were read.
@@ -88,13 +87,13 @@ impl Acting {
     }
 
     /// What was done to dependents, or found to be amiss with them, since this was last asked.
-    pub fn take_news(&mut self) -> Vec<DependentNews> {
+    pub fn take_news(&mut self) -> Vec<Event> {
         mem::take(&mut self.news)
     }
 
     /// Takes up what was learnt, and begins or ends what is to be done about it.
     pub fn learn(&mut self, input: Input<'_>) {
-        let (before, now) = (self.decider.protected_since(), Now::read());
+        let (before, now) = (self.decider.told().protected_since, Now::read());
         let turn = || self.means.pace.reserve(now.mono);
         for effect in self.decider.step(input, now, turn) {
             match effect {
@@ -102,10 +101,10 @@ impl Acting {
                 Effect::Confirm => {
                     self.confirming = Some((self.means.confirm)(self.cluster.clone()));
                 }
-                Effect::Tell(event, why) => self.take_down(event, why, now),
+                Effect::Tell(event) => self.take_down(event, now),
             }
         }
-        if let Some(since) = before.filter(|_| self.decider.protected_since() != before) {
+        if let Some(since) = before.filter(|_| self.decider.told().protected_since != before) {
             let lasted = since.elapsed(now).as_secs_f64();
             self.means.metrics.protections.observe(lasted);
         }
@@ -195,7 +194,7 @@ impl Acting {
     }
 
     /// Counts and logs what was done to a dependent, or met there, and why that was wanted.
-    fn take_down(&mut self, event: Event, why: String, now: Now) {
+    fn take_down(&mut self, event: Event, now: Now) {
         self.means.metrics.did(event.aim, &event.what);
         if let What::Did(Step::ScaleDown { .. }, _) = event.what
             && let Some(provable) = self.provable.take()
@@ -205,9 +204,10 @@ impl Acting {
         }
         if let What::Did(step, found) = &event.what {
             let (cluster, dependent) = (&*self.cluster, &event.dependent);
+            let why = &*event.why;
             tracing::info!(cluster, %dependent, %step, replicas = found.replicas, why, "wrote");
         }
-        self.news.push(DependentNews { event, why });
+        self.news.push(event);
     }
 }
 

@@ -13,12 +13,12 @@ use super::{
     decide::{Decider, Input, Leases},
     reader::{LeaseReader, Read, ReadContext, ReadSettings, Recalled},
     report::Reporter,
-    treatment::{ClusterObject, Treatment},
+    treatment::Treatment,
 };
 use crate::{
     api::{ClusterHealthStatus, Protection},
     checks::{Checks, Runner},
-    cluster::Settings,
+    cluster::{Assignment, Settings},
     observer::{View, state::Observation},
     runtime::{metrics::InState, timer::until},
     util::{mono_time::MonoTime, now::Now},
@@ -43,7 +43,7 @@ pub(crate) struct LoopContext {
 pub(crate) struct ClusterLoop {
     name: Arc<str>,
     shared: LoopContext,
-    presence: watch::Receiver<ClusterObject>,
+    assignment: watch::Receiver<Box<Assignment>>,
     acting: Acting,
     /// `None` while the cluster is not probed.
     reader: Option<LeaseReader>,
@@ -73,20 +73,19 @@ pub(super) struct Beginning {
 }
 
 impl ClusterLoop {
-    /// The loop of this cluster. `presence` says what the index knows of it, `known` is what an earlier run
+    /// The loop of this cluster. `assignment` says what the index knows of it, `known` is what an earlier run
     /// has left in its ClusterHealth, and `reader` goes on from what this replica has read while it did not
     /// lead.
     pub(super) fn new(
         name: Arc<str>,
         shared: LoopContext,
-        presence: watch::Receiver<ClusterObject>,
+        assignment: watch::Receiver<Box<Assignment>>,
         known: Option<&ClusterHealthStatus>,
         reader: Option<LeaseReader>,
         beginning: Beginning,
     ) -> Self {
-        let is = presence.borrow().clone();
         let flags = (shared.means.scaler.is_dry_run(), beginning.is_start);
-        let mut decider = Decider::recall(known, is, flags, Now::read());
+        let mut decider = Decider::recall(known, assignment.borrow().clone(), flags, Now::read());
         if beginning.is_start || known.is_some() {
             decider.distrust();
         }
@@ -105,7 +104,7 @@ impl ClusterLoop {
             counted: shared.means.metrics.observed.cluster(),
             name,
             shared,
-            presence,
+            assignment,
             overdue_at: None,
         }
     }
@@ -121,7 +120,7 @@ impl ClusterLoop {
                 // What is known now comes before what is written by it.
                 biased;
                 () = stop.cancelled() => break,
-                changed = self.presence.changed() => {
+                changed = self.assignment.changed() => {
                     if changed.is_err() {
                         break;
                     }
@@ -155,8 +154,12 @@ impl ClusterLoop {
 
     /// The index says something else.
     fn objects_changed(&mut self) {
-        let presence = self.presence.borrow_and_update().clone();
-        if let ClusterObject::There(assignment) = &presence {
+        let assignment = self.assignment.borrow_and_update().clone();
+        if assignment.is_gone() {
+            if self.uid.take().is_some() {
+                self.shared.reporter.cluster_gone(&self.name);
+            }
+        } else {
             if let Some(responsible) = assignment.responsible() {
                 self.policy = Some(responsible.policy.clone());
             }
@@ -165,10 +168,8 @@ impl ClusterLoop {
                 // What they have come to is about the other.
                 self.checks.stop();
             }
-        } else if self.uid.take().is_some() {
-            self.shared.reporter.cluster_gone(&self.name);
         }
-        self.acting.learn(Input::Objects(presence));
+        self.acting.learn(Input::Objects(assignment));
         self.follow();
     }
 

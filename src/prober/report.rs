@@ -27,10 +27,8 @@ use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::jiff::Timestamp;
 
-pub use self::{
-    events::dependent::DependentNews, policy::PolicyReport, wording::evidence, writer::Reporter,
-};
 pub(crate) use self::{metrics::HealthMetrics, writer::Left};
+pub use self::{policy::PolicyReport, wording::evidence, writer::Reporter};
 use super::dependents::Problem;
 use super::finding;
 pub use super::finding::{Finding, HEALTHY, HeldBack, reason};

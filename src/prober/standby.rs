@@ -15,7 +15,7 @@ use super::{
     instruments::Instruments,
     reader::{LeaseReader, ReadContext, ReadSettings},
     sources::Evidence,
-    treatment::{ClusterObject, Known, Treatment},
+    treatment::{Known, Treatment},
 };
 use crate::{
     cluster::{Assignment, Settings},
@@ -109,10 +109,10 @@ impl Standby {
 
 /// The settings by which a leader to which nothing is owed would probe a cluster.
 fn probed(assignment: &Assignment) -> Option<Arc<Settings>> {
-    let presence = ClusterObject::There(Box::new(assignment.clone()));
     let known = Known {
         looked_at: true,
+        hold: assignment.hold(),
         ..Known::default()
     };
-    Treatment::new(&presence, known).settings().cloned()
+    Treatment::new(assignment, known).settings().cloned()
 }

@@ -33,7 +33,7 @@ use dependency_watchdog::{
         lease_judge::Conclusion,
         scale_error::ScaleError,
         step::{Aim, Family, MARK, Observed, RECORD, Record, Write},
-        treatment::{ClusterObject, Treatment},
+        treatment::Treatment,
         verdict::{Assessment, Returning, Verdict},
     },
     util::now::Now,

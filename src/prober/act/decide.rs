@@ -20,19 +20,19 @@ use std::{
 use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
-pub use self::input::{Confirmation, Effect, Input, Leases};
-use self::{
-    confirmed::Confirmed, evidence::Evidence, max_protection::Cut, objects::InitialDelay,
+use self::{confirmed::Confirmed, evidence::Evidence, max_protection::Cut};
+pub use self::{
+    input::{Confirmation, Effect, Input, Leases},
     told::Told,
 };
 use crate::{
-    api::{Action, ClusterHealthStatus, LastAction, Mode, Protection},
-    cluster::Settings,
+    api::{Action, ClusterHealthStatus, Mode, Protection},
+    cluster::{Assignment, Settings},
     prober::{
         dependents::{Dependents, Request, What},
         finding::{Finding, HeldBack},
         step::{Aim, Step},
-        treatment::{ClusterObject, Treatment},
+        treatment::Treatment,
         verdict::Returning,
     },
     util::{now::Now, since::Since},
@@ -46,7 +46,7 @@ const REVISIONS: usize = 3;
 pub struct Decider {
     /// The process runs with `--dry-run`.
     dry_run: bool,
-    presence: ClusterObject,
+    assignment: Box<Assignment>,
     treatment: Treatment,
     /// Settings of the last probe. A protected cluster is let go by them when the policy is gone.
     last: Option<Arc<Settings>>,
@@ -54,7 +54,10 @@ pub struct Decider {
     evidence: Evidence,
     confirmed: Confirmed,
     cut: Cut,
-    initial_delay: InitialDelay,
+    /// The policy's initialDelay does not apply: the cluster existed before the operator.
+    waives_delay: bool,
+    /// Its end.
+    acts_from: Instant,
     /// From when it may be restored, among other clusters.
     turn: Option<Instant>,
     /// When the marks of a Cluster that is gone are removed, unless it comes back.
@@ -65,11 +68,11 @@ pub struct Decider {
 }
 
 impl Decider {
-    /// Resumes from the ClusterHealth of an earlier run, if any; `presence` is from the index. `at_once`:
+    /// Resumes from the ClusterHealth of an earlier run, if any; `assignment` is from the index. `at_once`:
     /// the cluster existed before the operator, so that the policy's initialDelay does not apply.
     pub fn recall(
         known: Option<&ClusterHealthStatus>,
-        presence: ClusterObject,
+        assignment: Box<Assignment>,
         (dry_run, at_once): (bool, bool),
         now: Now,
     ) -> Self {
@@ -84,8 +87,7 @@ impl Decider {
         let restored = last_action
             .as_ref()
             .filter(|last| last.action == Action::Restored);
-        if let ClusterObject::There(assignment) = &presence
-            && let Some(Ok(settings)) = assignment.responsible().map(|it| &it.settings)
+        if let Some(Ok(settings)) = assignment.responsible().map(|it| &it.settings)
             && (known.is_none() || assignment.selected.is_none())
         {
             // No record says what may be marked; or it may be older than the mark, and no policy selects
@@ -94,17 +96,15 @@ impl Decider {
         }
         Self {
             dry_run,
-            presence,
+            assignment,
             treatment: Treatment::Idle(Finding::Pending),
             last: None,
             dependents,
             evidence: Evidence::default(),
             confirmed: Confirmed::default(),
             cut: Cut::recall(known, protected_since, now),
-            initial_delay: InitialDelay {
-                is_waived: at_once,
-                ends: now.mono,
-            },
+            waives_delay: at_once,
+            acts_from: now.mono,
             turn: None,
             release_at: None,
             is_ending: false,
@@ -134,8 +134,8 @@ impl Decider {
     #[must_use]
     pub fn step(&mut self, input: Input<'_>, now: Now, turn: impl Fn() -> Instant) -> Vec<Effect> {
         match input {
-            Input::Objects(presence) => {
-                self.presence = presence;
+            Input::Objects(assignment) => {
+                self.assignment = assignment;
                 self.confirmed = Confirmed::default();
             }
             Input::Confirmed(confirmation) => self.confirmed(confirmation, now.mono),
@@ -178,19 +178,20 @@ impl Decider {
 
     /// Reports what was done and met.
     fn tell(&mut self, now: Now) {
-        for event in self.dependents.take_events() {
-            let mut why = self.why(event.aim);
+        for mut event in self.dependents.take_events() {
+            event.why = self.why(event.aim);
             if let What::Did(Step::ScaleUp { .. }, _) = event.what {
                 self.told.restored = Some(now.into());
                 if event.again > 0 {
-                    let times = event.again + 1;
-                    why = format!(
-                        "restored {times} times, since somebody scaled it to zero within a minute; {why}"
+                    event.why = format!(
+                        "restored {} times, since somebody scaled it to zero within a minute; {}",
+                        event.again + 1,
+                        event.why
                     );
                 }
             }
-            self.told.note_done(&event, &why, now);
-            self.effects.push(Effect::Tell(event, why));
+            self.told.note_done(&event, now);
+            self.effects.push(Effect::Tell(event));
         }
     }
 
@@ -215,7 +216,10 @@ impl Decider {
 
     /// Tells whether it is no longer needed, and owed nothing.
     pub fn is_over(&self) -> bool {
-        self.treatment == Treatment::Done
+        let assignment = &self.assignment;
+        let is_unselected = assignment.selected.is_none() && self.dependents.is_looked_at();
+        // Of a Cluster that is gone it does not wait for marks that are possible but not known.
+        matches!(self.treatment, Treatment::Idle(_)) && (assignment.is_gone() || is_unselected)
     }
 
     /// Tells whether an answer to a write is awaited.
@@ -233,9 +237,9 @@ impl Decider {
         self.dependents.protection()
     }
 
-    /// Since when the dependents are scaled down, or not all back.
-    pub fn protected_since(&self) -> Option<Since> {
-        self.told.protected_since
+    /// Report.
+    pub fn told(&self) -> &Told {
+        &self.told
     }
 
     /// Start of the outage that the leases show, or showed if it is not over.
@@ -250,26 +254,6 @@ impl Decider {
         let restores = self.protection() == Protection::Restoring;
         let since = self.dependents.awaits(now);
         Some((since.filter(|_| restores)?, self.told.returning))
-    }
-
-    /// Last action on the dependents.
-    pub fn last_action(&self) -> Option<&LastAction> {
-        self.told.last_action.as_ref()
-    }
-
-    /// Finding about the cluster.
-    pub fn finding(&self) -> &Finding {
-        &self.told.finding
-    }
-
-    /// Why what was found is not acted on.
-    pub fn held_back(&self) -> Option<&HeldBack> {
-        self.told.held_back.as_ref()
-    }
-
-    /// When the leases were last read, or should have been.
-    pub fn probed(&self) -> Option<Timestamp> {
-        self.told.probed
     }
 
     /// Tells whether the dependents are scaled down, and none is being restored.
@@ -290,17 +274,9 @@ impl Decider {
         self.dependents.digest(now, state);
         self.evidence.digest(now, state);
         self.confirmed.digest(now, state);
-        (
-            self.dry_run,
-            self.is_ending,
-            self.initial_delay.is_over(now),
-        )
-            .hash(state);
-        (
-            self.turn.map(|turn| turn <= now),
-            self.release_at.map(|at| at <= now),
-        )
-            .hash(state);
+        let at = [Some(self.acts_from), self.turn, self.release_at];
+        let has_come = at.map(|at| at.map(|at| at <= now));
+        (self.dry_run, self.is_ending, has_come).hash(state);
         let is_of_protected =
             matches!(&self.told.finding, Finding::Judged(_, seen) if seen.protected);
         (self.told.restored.is_some(), is_of_protected).hash(state);

@@ -86,23 +86,12 @@ impl Dependents {
     /// be.
     pub(super) fn adopt(&mut self, dependents: &[Dependent]) {
         self.reset_delays();
-        for part in self.parts.values_mut() {
-            part.asked = false;
-            // No policy requires it any more.
-            part.dependent.optional = true;
-            part.begin();
-        }
         for dependent in dependents {
-            let new = || Part::new(dependent.clone());
             let part = self.parts.entry(dependent.reference.clone());
-            let part = part.or_insert_with(new);
-            part.dependent = dependent.clone();
-            part.asked = true;
+            part.or_insert_with(|| Part::new(dependent.clone()));
         }
-        for part in self.parts.values_mut() {
-            if !part.asked && !part.memory.owed {
-                (part.problem, part.left) = (None, None);
-            }
+        for (reference, part) in &mut self.parts {
+            part.adopt(dependents.iter().find(|it| it.reference == *reference));
         }
         let mut asked = self.parts.values().filter(|part| part.asked);
         self.is_complete &= asked.all(|part| part.memory.owed);

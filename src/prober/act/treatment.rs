@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use crate::{
     api::Mode,
-    cluster::{Assignment, PolicyHold, Selected, Settings, SettingsError, Skip, Then},
+    cluster::{Assignment, PolicyHold, Settings, SettingsError, Skip, Then},
     prober::finding::Finding,
     prober::step::Aim,
 };
@@ -31,36 +31,12 @@ pub enum Treatment {
     /// Probe it by the settings of the policy that applies, or did last; restore it when healthy, and scale
     /// nothing down: for this reason, or since no policy selects it any more.
     LetGo(Arc<Settings>, Option<Finding>),
-    /// Carry out this aim without a verdict until complete.
+    /// Carry out this aim without a verdict until complete, also on marks that are only found then.
     Complete(Aim, Finding),
     /// Something is owed, and for this reason it stays so.
     Hold(Finding, &'static str),
     /// Nothing is owed, and nothing is to be done.
     Idle(Finding),
-    /// The Cluster is gone, unless it comes back soon: remove the marks, also those that are only
-    /// found then.
-    Gone,
-    /// No longer needed, and owed nothing.
-    Done,
-}
-
-/// Tells whether there is such a Cluster, and what the index says of it.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ClusterObject {
-    /// There is.
-    There(Box<Assignment>),
-    /// It is gone; with the hold of the policy that was responsible last.
-    Gone(PolicyHold),
-}
-
-impl ClusterObject {
-    /// Hold of the policy that is responsible, or was last.
-    pub(crate) fn hold(&self) -> PolicyHold {
-        match self {
-            Self::There(it) => it.responsible().map(|it| it.hold).unwrap_or_default(),
-            Self::Gone(hold) => *hold,
-        }
-    }
 }
 
 /// Knowledge of a cluster besides its objects.
@@ -72,18 +48,9 @@ pub(crate) struct Known<'a> {
     pub(crate) engaged: bool,
     /// Each dependent has been seen, so that no mark can be unknown.
     pub(crate) looked_at: bool,
-    /// The process runs with `--dry-run`: no dependent is written, whatever a policy says, or if there is none.
-    pub(crate) dry_run: bool,
-}
-
-impl Known<'_> {
-    /// Adds `--dry-run` to what the policy holds back.
-    fn hold(&self, policy: PolicyHold) -> PolicyHold {
-        PolicyHold {
-            dry_run: policy.dry_run || self.dry_run,
-            ..policy
-        }
-    }
+    /// Hold of the policy that is responsible, or was last. With `--dry-run` no dependent is written, whatever a policy
+    /// says, or if there is none.
+    pub(crate) hold: PolicyHold,
 }
 
 const SUSPENDED: &str = "the policy is suspended";
@@ -95,40 +62,19 @@ const NO_STATE: &str = "the cluster is not in a state to be judged";
 
 impl Treatment {
     /// Decides; the rules are those of this module.
-    pub(crate) fn new(presence: &ClusterObject, known: Known<'_>) -> Self {
-        let assignment = match presence {
-            ClusterObject::There(assignment) => assignment,
-            ClusterObject::Gone(hold) => return Self::gone(known.hold(*hold), known),
-        };
-        let Some(selected) = &assignment.selected else {
-            return Self::let_go(assignment, known);
-        };
-        let (skip, hold) = (assignment.skip.as_ref(), selected.hold);
-        // Whatever a Shoot is like that cannot be read, it is not to be probed.
-        if hold.suspended && skip.is_none_or(|skip| skip.reason == "Unreadable") {
-            let finding = Finding::Skipped {
-                reason: "Suspended",
-                message: suspended(selected),
-            };
-            return Self::at_rest(finding, MARKS_STAY, known);
-        }
-        match (skip, &selected.settings) {
-            (Some(skip), settings) => {
-                Self::skipped(skip, known.hold(hold), settings.as_ref().ok(), known)
-            }
-            (None, Err(error)) if hold.undecodable => {
-                Self::at_rest(invalid(error), UNREADABLE, known)
-            }
-            (None, Err(error)) => Self::at_rest(invalid(error), NO_SETTINGS, known),
-            (None, Ok(settings)) => Self::Probe(settings.clone()),
-        }
+    pub(crate) fn new(assignment: &Assignment, known: Known<'_>) -> Self {
+        let treatment = Self::wanted(assignment, known);
+        treatment.unwrap_or_else(|(finding, why)| match known.engaged {
+            true => Self::Hold(finding, why),
+            false => Self::Idle(finding),
+        })
     }
 
     /// The settings by which it is probed, if it is.
     pub fn settings(&self) -> Option<&Arc<Settings>> {
         match self {
             Self::Probe(settings) | Self::LetGo(settings, _) => Some(settings),
-            Self::Complete(..) | Self::Hold(..) | Self::Idle(_) | Self::Gone | Self::Done => None,
+            Self::Complete(..) | Self::Hold(..) | Self::Idle(_) => None,
         }
     }
 
@@ -140,97 +86,86 @@ impl Treatment {
             && has_reason(self) == has_reason(other)
     }
 
-    fn gone(hold: PolicyHold, known: Known<'_>) -> Self {
-        let finding = || Finding::Skipped {
-            reason: "Gone",
-            message: "the Cluster is gone".to_owned(),
-        };
-        match held(hold) {
-            _ if !known.engaged && known.looked_at => Self::Done,
-            // It does not wait for marks that are possible but not known.
-            Some(_) if !known.engaged => Self::Done,
-            Some(why) => Self::Hold(finding(), why),
-            None => Self::Gone,
+    /// Decides what is to be done; or else what there is to say, and why what is owed stays so.
+    fn wanted(assignment: &Assignment, known: Known<'_>) -> Result<Self, (Finding, &'static str)> {
+        let (hold, selected) = (known.hold, assignment.selected.as_ref());
+        let settings = settings(assignment, known);
+        // Whatever the Shoot is like, a suspended policy does not probe it.
+        let is_moot =
+            |skip: &&Skip| skip.reason == "Unreadable" && hold.suspended && selected.is_some();
+        if selected.is_none() && !known.engaged && !assignment.is_gone() {
+            return Ok(Self::Idle(unselected(
+                "it is looked up whether anything is left marked, until no write can come about any more \
+                 that was given up",
+            )));
         }
-    }
-
-    fn let_go(assignment: &Assignment, known: Known<'_>) -> Self {
-        if !known.engaged {
-            return match known.looked_at {
-                true => Self::Done,
-                false => Self::Idle(unselected(
-                    "it is looked up whether anything is left marked, until no write can come about \
-                     any more that was given up",
-                )),
+        if let Some(skip) = assignment.skip.as_ref().filter(|skip| !is_moot(skip)) {
+            return Self::skipped(skip, settings.ok(), known);
+        }
+        if let Some(policy) = assignment.responsible().filter(|_| hold.suspended) {
+            let message = format!("the policy {} is suspended", policy.policy);
+            let finding = match selected {
+                Some(_) => skipped("Suspended", message),
+                None => unselected(&message),
             };
+            return Err((finding, MARKS_STAY));
         }
-        let former = assignment.former.as_ref();
-        let hold = former.map(|former| former.hold).unwrap_or_default();
-        let hold = known.hold(hold);
-        let settings = match former.map(|former| &former.settings) {
-            Some(Ok(settings)) => Ok(settings.clone()),
-            // The last settings would act, which the policy may not want any more.
-            Some(Err(error)) if hold.undecodable => Err(invalid(error)),
-            // Its last valid settings are as good as those of one that is gone.
-            Some(Err(SettingsError::Policy { .. })) | None => known
-                .last
-                .map(|last| with_mode(last, hold))
-                .ok_or_else(|| match former.map(|former| &former.settings) {
-                    Some(Err(error)) => invalid(error),
-                    _ => unselected(
-                        "the policy that protected it is gone, and none is known by which it \
-                         could be judged; apply one that selects it to have it restored when it \
-                         is healthy",
-                    ),
-                }),
-            Some(Err(error)) => Err(invalid(error)),
-        };
-        if let Some(skip) = &assignment.skip {
-            return Self::skipped(skip, hold, settings.as_ref().ok(), known);
-        }
-        match (settings, former) {
-            (_, Some(former)) if hold.suspended => {
-                Self::Hold(unselected(&suspended(former)), MARKS_STAY)
-            }
-            (Ok(settings), _) => Self::LetGo(settings, None),
-            (Err(finding), _) if hold.undecodable => Self::Hold(finding, UNREADABLE),
-            (Err(finding), _) => Self::Hold(finding, NO_SETTINGS),
+        match settings {
+            Ok(settings) if selected.is_some() => Ok(Self::Probe(settings)),
+            Ok(settings) => Ok(Self::LetGo(settings, None)),
+            Err(finding) if hold.undecodable => Err((finding, UNREADABLE)),
+            Err(finding) => Err((finding, NO_SETTINGS)),
         }
     }
 
     fn skipped(
         skip: &Skip,
-        hold: PolicyHold,
-        settings: Option<&Arc<Settings>>,
+        settings: Option<Arc<Settings>>,
         known: Known<'_>,
-    ) -> Self {
-        let finding = Finding::Skipped {
-            reason: skip.reason,
-            message: skip.message.clone(),
-        };
+    ) -> Result<Self, (Finding, &'static str)> {
+        let finding = skipped(skip.reason, skip.message.clone());
         if !known.engaged && known.looked_at {
-            return Self::Idle(finding);
+            return Ok(Self::Idle(finding));
         }
-        if let Some(why) = held(hold) {
-            return Self::at_rest(finding, why, known);
+        if let Some(why) = held(known.hold) {
+            return Err((finding, why));
         }
         match (skip.then, settings) {
-            (Then::Restore, _) => Self::Complete(Aim::Up, finding),
-            (Then::Release, _) => Self::Complete(Aim::Release, finding),
-            (Then::LetGo, _) if !known.engaged => Self::Idle(finding),
-            (Then::Stay, _) => Self::at_rest(finding, NO_STATE, known),
-            (Then::LetGo, Some(settings)) => Self::LetGo(settings.clone(), Some(finding)),
-            (Then::LetGo, None) => Self::at_rest(finding, NO_SETTINGS, known),
+            (Then::Restore, _) => Ok(Self::Complete(Aim::Up, finding)),
+            (Then::Release | Then::Bury, _) => Ok(Self::Complete(Aim::Release, finding)),
+            (Then::Stay, _) => Err((finding, NO_STATE)),
+            (Then::LetGo, Some(settings)) if known.engaged => {
+                Ok(Self::LetGo(settings, Some(finding)))
+            }
+            (Then::LetGo, _) => Err((finding, NO_SETTINGS)),
         }
     }
+}
 
-    fn at_rest(finding: Finding, why: &'static str, known: Known<'_>) -> Self {
-        if known.engaged {
-            Self::Hold(finding, why)
-        } else {
-            Self::Idle(finding)
+/// The settings by which it is judged: those of the policy that is responsible. The last ones are as good, if that is
+/// gone or invalid.
+fn settings(assignment: &Assignment, known: Known<'_>) -> Result<Arc<Settings>, Finding> {
+    let unknown = match assignment.responsible().map(|it| &it.settings) {
+        Some(Ok(settings)) => return Ok(settings.clone()),
+        // The last settings would act, which a policy that cannot be read may not want any more.
+        Some(Err(error @ SettingsError::Policy { .. }))
+            if assignment.selected.is_none() && !known.hold.undecodable =>
+        {
+            invalid(error)
         }
-    }
+        Some(Err(error)) => return Err(invalid(error)),
+        None => unselected(
+            "the policy that protected it is gone, and none is known by which it could be judged; apply one \
+             that selects it to have it restored when it is healthy",
+        ),
+    };
+    // Its mode is of a policy that is gone, or invalid by now: it could not be changed any more.
+    let mode = Mode::Enforce.or_dry_run(known.hold.dry_run);
+    let last = known.last.map(|last| Settings {
+        mode,
+        ..(**last).clone()
+    });
+    last.map(Arc::new).ok_or(unknown)
 }
 
 /// Why nothing is written, if so.
@@ -244,21 +179,8 @@ fn held(hold: PolicyHold) -> Option<&'static str> {
     reasons.find_map(|(holds, why)| holds.then_some(why))
 }
 
-/// Applies the current hold: the mode in the last settings is of a policy now invalid, or gone, so that it
-/// could not be changed any more.
-fn with_mode(last: &Settings, hold: PolicyHold) -> Arc<Settings> {
-    Arc::new(Settings {
-        mode: if hold.dry_run {
-            Mode::DryRun
-        } else {
-            Mode::Enforce
-        },
-        ..last.clone()
-    })
-}
-
-fn suspended(policy: &Selected) -> String {
-    format!("the policy {} is suspended", policy.policy)
+fn skipped(reason: &'static str, message: String) -> Finding {
+    Finding::Skipped { reason, message }
 }
 
 fn invalid(error: &SettingsError) -> Finding {
@@ -272,10 +194,8 @@ fn invalid(error: &SettingsError) -> Finding {
 }
 
 fn unselected(message: &str) -> Finding {
-    Finding::Skipped {
-        reason: "Unselected",
-        message: format!("no valid policy selects the cluster; {message}"),
-    }
+    let message = format!("no valid policy selects the cluster; {message}");
+    skipped("Unselected", message)
 }
 
 #[cfg(test)]

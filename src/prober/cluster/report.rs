@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ClusterLoop, ClusterObject, Treatment};
+use super::{ClusterLoop, Treatment};
 use crate::{api::Mode, prober::report::ClusterReport, util::now::Now};
 
 /// A protection that lasts longer is reported, since a person must look: nothing replaces its nodes. Judgement:
@@ -22,7 +22,8 @@ impl ClusterLoop {
                 .exec_tolerated(&self.name, check, message);
         }
         let (now, decider) = (Now::read(), self.acting.decider());
-        let protected = decider.protected_since();
+        let told = decider.told();
+        let protected = told.protected_since;
         let overdue_in = protected.map(|since| OVERDUE_AFTER.saturating_sub(since.elapsed(now)));
         self.overdue_at = overdue_in
             .filter(|rest| !rest.is_zero())
@@ -38,14 +39,12 @@ impl ClusterLoop {
         };
         self.counted
             .set(observed.as_ref().map(|view| view.state.name()));
-        let presence = self.presence.borrow();
+        let assignment = self.assignment.borrow();
         // Of a Cluster that is gone nobody keeps a record any more.
-        let ClusterObject::There(assignment) = &*presence else {
+        if assignment.is_gone() {
             return;
-        };
-        let responsible = assignment.responsible();
-        let dry_run =
-            self.shared.means.scaler.is_dry_run() || responsible.is_some_and(|it| it.hold.dry_run);
+        }
+        let dry_run = self.shared.means.scaler.is_dry_run() || assignment.hold().dry_run;
         let dependents = decider.dependents();
         let awaits = decider.awaits_nodes(now.mono);
         let (engaged, looked_at) = (dependents.is_engaged(), dependents.is_looked_at());
@@ -60,7 +59,7 @@ impl ClusterLoop {
                 .filter(|_| assignment.selected.is_some() || engaged || !looked_at)
                 .cloned(),
             mode: if dry_run { Mode::DryRun } else { Mode::Enforce },
-            finding: decider.finding().clone(),
+            finding: told.finding.clone(),
             observed,
             checks,
             protection: decider.protection(),
@@ -70,15 +69,15 @@ impl ClusterLoop {
             max_protection_reached: decider.cut().map(|at| at.stamp),
             overdue: overdue_in.is_some_and(|rest| rest.is_zero()),
             looked_at,
-            last_action: decider.last_action().cloned(),
+            last_action: told.last_action.clone(),
             awaits: awaits
                 .map(|(_, returning)| returning)
                 .filter(|it| !it.is_complete()),
-            held_back: decider.held_back().cloned(),
+            held_back: told.held_back.clone(),
             let_go,
             dependents: dependents.status(),
             problems: dependents.problems().cloned().collect(),
-            probed: decider.probed(),
+            probed: told.probed,
         };
         self.shared.reporter.cluster(&self.name, report);
     }

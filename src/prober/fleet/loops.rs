@@ -1,4 +1,4 @@
-//! The loops of all clusters: each is started, given its presence, and started again after a
+//! The loops of all clusters: each is started, given its assignment, and started again after a
 //! defect.
 
 use std::{
@@ -16,12 +16,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     api::ClusterHealthStatus,
-    cluster::{Assignment, Index, PolicyHold},
+    cluster::{Assignment, Index},
     prober::{
         cluster::{Beginning, ClusterLoop, LoopContext},
         reader::LeaseReader,
         recall,
-        treatment::ClusterObject,
     },
     runtime::seed::Seed,
 };
@@ -53,23 +52,7 @@ pub(super) struct Loops {
 
 struct Loop {
     task: Id,
-    presence: watch::Sender<ClusterObject>,
-    /// The policy that was responsible last for a Cluster that is gone.
-    former: Option<Arc<str>>,
-}
-
-/// What this policy holds back.
-fn hold_of(index: &Index, policy: Option<&str>) -> PolicyHold {
-    let view = policy.and_then(|policy| index.policy_view(policy));
-    view.map(|view| view.policy.hold).unwrap_or_default()
-}
-
-/// The policy that is responsible for a cluster.
-fn responsible(presence: &ClusterObject) -> Option<Arc<str>> {
-    let ClusterObject::There(assignment) = presence else {
-        return None;
-    };
-    assignment.responsible().map(|it| it.policy.clone())
+    assignment: watch::Sender<Box<Assignment>>,
 }
 
 impl Loops {
@@ -96,16 +79,11 @@ impl Loops {
     /// Gives a cluster's loop its assignment, and starts the loop if there is none.
     pub(super) fn assign(&mut self, name: &Arc<str>, index: &Index) {
         let assignment = index.assignment(name).cloned();
-        if let Some(running) = self.running.get_mut(name) {
-            let presence = if let Some(assignment) = assignment {
-                running.former = None;
-                ClusterObject::There(Box::new(assignment))
-            } else {
-                let policy = responsible(&running.presence.borrow());
-                running.former = policy.or(running.former.take());
-                ClusterObject::Gone(hold_of(index, running.former.as_deref()))
-            };
-            running.presence.send_replace(presence);
+        if let Some(running) = self.running.get(name) {
+            running.assignment.send_modify(|of| match assignment {
+                Some(assignment) => **of = assignment,
+                None => of.bury(),
+            });
             return;
         }
         // A loop that waits for its restart gets the assignment of that time.
@@ -127,10 +105,16 @@ impl Loops {
     /// Updates what the policies hold back for Clusters that are gone.
     pub(super) fn update_gone(&self, index: &Index) {
         for running in self.running.values() {
-            if let Some(policy) = &running.former {
-                let hold = hold_of(index, Some(policy));
-                running.presence.send_replace(ClusterObject::Gone(hold));
-            }
+            running.assignment.send_if_modified(|of| {
+                let is_gone = of.is_gone();
+                let policies = [&mut of.selected, &mut of.former];
+                let policy = policies.into_iter().flatten().next();
+                policy.filter(|_| is_gone).is_some_and(|policy| {
+                    let known = index.policies().find(|it| it.name == policy.policy);
+                    let hold = known.map(|it| it.hold).unwrap_or_default();
+                    std::mem::replace(&mut policy.hold, hold) != hold
+                })
+            });
         }
     }
 
@@ -146,8 +130,7 @@ impl Loops {
     /// Starts a loop. Without `known`, the loop before ended by a defect and its knowledge is lost:
     /// the ClusterHealth is read again.
     fn start(&mut self, name: &Arc<str>, assignment: Assignment, known: Option<Record>) {
-        let presence = ClusterObject::There(Box::new(assignment));
-        let (sender, receiver) = watch::channel(presence);
+        let (sender, receiver) = watch::channel(Box::new(assignment));
         let (name_of, shared) = (name.clone(), self.shared.clone());
         let (seed, stop) = (self.seed.clone(), self.stop.clone());
         let reader = self.readers.remove(name);
@@ -174,8 +157,7 @@ impl Loops {
         });
         let running = Loop {
             task: task.id(),
-            presence: sender,
-            former: None,
+            assignment: sender,
         };
         self.running.insert(name.clone(), running);
         self.shared.means.pace.set_clusters(self.running.len());

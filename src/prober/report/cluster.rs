@@ -10,7 +10,7 @@ use super::{
     changes::Changes,
     events::{
         self,
-        dependent::{self, DependentNews, Troubles},
+        dependent::{self, Troubles},
         hysteresis::Hysteresis,
     },
     finding::{Finding, NO_CANDIDATES, PENDING},
@@ -23,7 +23,7 @@ use super::{
 use crate::{
     api::{ClusterHealthStatus, ClusterState, OUTAGE, ProbePolicy},
     observer::told::ToldState,
-    prober::verdict::Verdict,
+    prober::{dependents::Event as Met, verdict::Verdict},
     status::{
         conditions::DEGRADED,
         events::{Event, holding, kinds::EXEC_TIMEOUT_TOLERATED, regarding},
@@ -154,9 +154,9 @@ impl Cluster {
     }
 
     /// The event about a dependent.
-    pub(super) fn dependent(&mut self, news: &DependentNews) -> Option<Event> {
+    pub(super) fn dependent(&mut self, met: &Met) -> Option<Event> {
         let policy = self.status().policy.clone();
-        dependent::event(news, policy.as_deref(), self.troubles.as_mut())
+        dependent::event(met, policy.as_deref(), self.troubles.as_mut())
     }
 
     /// The event that a command has not ended in time, which was tolerated. Those of several checks of

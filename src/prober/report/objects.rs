@@ -14,10 +14,7 @@ use tokio::time::Instant;
 use super::{
     ClusterReport,
     cluster::Cluster,
-    events::{
-        self,
-        dependent::{self, DependentNews},
-    },
+    events::{self, dependent},
     metrics::HealthMetrics,
     policy::{More, PolicyReport, RIGHTS},
     record::Record,
@@ -25,6 +22,7 @@ use super::{
 };
 use crate::{
     api::{ClusterHealth, ProbePolicy, ProbePolicyStatus},
+    prober::dependents::Event as Met,
     status::{
         events::Event,
         policies::{Policies, Policy, Reported},
@@ -164,12 +162,12 @@ impl Objects {
     }
 
     /// What was done to a dependent.
-    pub(super) fn take_dependent(&mut self, cluster: &str, news: &DependentNews) {
-        let event = match self.edit(cluster, |cluster| cluster.dependent(news)) {
+    pub(super) fn take_dependent(&mut self, cluster: &str, met: &Met) {
+        let event = match self.edit(cluster, |cluster| cluster.dependent(met)) {
             Some(event) => event,
-            None => dependent::event(news, None, None),
+            None => dependent::event(met, None, None),
         };
-        let event = event.map(|event| (dependent::regarding(cluster, news), event));
+        let event = event.map(|event| (dependent::regarding(cluster, met), event));
         self.news.extend(event);
     }
 

@@ -8,9 +8,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use kube::{core::PartialObjectMeta, runtime::watcher::Event};
 
-use super::{ClusterReport, DependentNews, HealthMetrics, PolicyReport, objects::Objects};
+use super::{ClusterReport, HealthMetrics, PolicyReport, objects::Objects};
 use crate::{
     api::{ClusterHealth, ProbePolicyStatus},
+    prober::dependents::Event as Met,
     runtime::{health::Health, seed::Seed},
     status::writer::{Sender, Writer, send},
 };
@@ -54,10 +55,10 @@ impl Reporter {
     }
 
     /// What was done to a dependent of this cluster, or is amiss with it.
-    pub fn dependent(&self, cluster: &Arc<str>, news: DependentNews) {
+    pub fn dependent(&self, cluster: &Arc<str>, met: Met) {
         let cluster = cluster.clone();
         send(&self.0, move |objects| {
-            objects.take_dependent(&cluster, &news)
+            objects.take_dependent(&cluster, &met)
         });
     }
 

@@ -100,7 +100,7 @@ impl Hash for Bounds {
 
 impl Bounds {
     /// What the index says of a cluster, by what has become of its policy and of it.
-    pub(crate) fn presence(&self, (policy, life): (Policy, Life)) -> ClusterObject {
+    pub(crate) fn assignment(&self, (policy, life): (Policy, Life)) -> Box<Assignment> {
         let made = || [Mode::Enforce, Mode::DryRun].map(|mode| Arc::new(self.made(mode)));
         let dry_run = policy == Policy::DryRun;
         let hold = PolicyHold {
@@ -109,8 +109,8 @@ impl Bounds {
             ..PolicyHold::default()
         };
         let then = match life {
-            Gone => return ClusterObject::Gone(hold),
             Probed => None,
+            Gone => Some(Then::Bury),
             NoWorkers => Some(Then::Restore),
             FallingAsleep => Some(Then::LetGo),
             Deleting => Some(Then::Release),
@@ -130,12 +130,12 @@ impl Bounds {
             Policy::Deleted => (None, by),
             _ => (by, None),
         };
-        ClusterObject::There(Box::new(Assignment {
+        Box::new(Assignment {
             uid: "uid".into(),
             skip,
             selected,
             former,
-        }))
+        })
     }
 
     fn made(&self, mode: Mode) -> Settings {

@@ -129,8 +129,8 @@ impl Operator {
         let known = before.flatten().map(status);
         let count = bounds.parts.len();
         let at_once = bounds.initial_delay.is_zero() || bounds.flaw == Flaw::ActsAtOnce;
-        let (flags, presence) = ((false, at_once), bounds.presence(seen));
-        let mut decider = Decider::recall(known.as_ref(), presence, flags, at(now));
+        let (flags, assignment) = ((false, at_once), bounds.assignment(seen));
+        let mut decider = Decider::recall(known.as_ref(), assignment, flags, at(now));
         // What the one before has given up may still arrive, if anything does.
         if before.is_some() && bounds.budget.late > 0 {
             decider.distrust();
@@ -210,7 +210,7 @@ impl Operator {
         self.confirmed = false;
         self.gone = (seen.1 == Gone).then_some(self.gone.unwrap_or(self.now));
         if !(probes && self.bounds.flaw == Flaw::DisregardsPolicy) {
-            self.learn(Input::Objects(self.bounds.presence(seen)));
+            self.learn(Input::Objects(self.bounds.assignment(seen)));
         }
     }
 
@@ -321,8 +321,10 @@ impl Operator {
             (self.saw, self.leases) = (None, None);
         }
         match self.decider.treatment() {
+            Treatment::Complete(Aim::Release, _) if self.seen.1 == Gone => {
+                self.saw = self.is_buried().then_some(Aim::Release);
+            }
             Treatment::Complete(aim, _) => self.saw = Some(*aim),
-            Treatment::Gone => self.saw = self.is_buried().then_some(Aim::Release),
             _ => {}
         }
         sent
@@ -357,7 +359,7 @@ impl Operator {
                     }
                 }
                 Effect::Confirm => self.asks = true,
-                Effect::Tell(event, _) => {
+                Effect::Tell(event) => {
                     if let What::Late = event.what {
                         self.reached[index_of(&event.dependent)] = true;
                     }

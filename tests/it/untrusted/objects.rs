@@ -2,12 +2,11 @@
 
 use dependency_watchdog::{
     api::{ClusterHealth, DependentStatus},
-    cluster::PolicyHold,
+    cluster::{Assignment, Skip, Then},
     gardener::Cluster,
     prober::{
         decide::{Decider, Input},
         dependents::Dependents,
-        treatment::ClusterObject,
     },
     util::now::Now,
 };
@@ -96,7 +95,17 @@ fuzzed!(
             return Ok(());
         };
         let owed = owed(&status.dependents);
-        let (gone, now) = (ClusterObject::Gone(PolicyHold::default()), Now::read());
+        let gone = Box::new(Assignment {
+            uid: "uid".into(),
+            skip: Some(Skip {
+                reason: "Gone",
+                message: String::new(),
+                then: Then::Bury,
+            }),
+            selected: None,
+            former: None,
+        });
+        let now = Now::read();
         let mut decider = Decider::recall(Some(&status), gone.clone(), (false, false), now);
         prop_assert!(
             is_kept(decider.dependents(), &owed),

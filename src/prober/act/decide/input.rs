@@ -2,10 +2,10 @@
 
 use crate::{
     api::DependentRef,
+    cluster::Assignment,
     prober::{
         dependents::{Answer, Event, Request},
         lease_judge::Conclusion,
-        treatment::ClusterObject,
     },
 };
 
@@ -13,7 +13,7 @@ use crate::{
 #[derive(Debug)]
 pub enum Input<'a> {
     /// Word of the index about the cluster and its policy, at first and whenever it changes.
-    Objects(ClusterObject),
+    Objects(Box<Assignment>),
     /// The leases were read, or could not be, by the current settings; and why the first Gate that does not
     /// pass does not.
     Leases(Leases<'a>, Option<String>),
@@ -61,6 +61,6 @@ pub enum Effect {
     Request(DependentRef, Request),
     /// Find out, past every cache, if the Cluster and its policy are as known. Replaces any earlier question.
     Confirm,
-    /// Report this, and why it was wanted; the reason may be empty.
-    Tell(Event, String),
+    /// Report this.
+    Tell(Event),
 }

@@ -23,7 +23,7 @@ fn now() -> Now {
 }
 
 /// A Cluster that is probed with Enforce, and may be protected for ten minutes. This is its grace period.
-fn probed(grace: u64) -> ClusterObject {
+fn probed(grace: u64) -> Box<Assignment> {
     let spec = serde_json::from_value(json!({
         "mode": "Enforce", "kubeConfigSecretName": "dwd", "kcmNodeMonitorGraceDuration": "40s",
         "initialDelay": "0s", "maxProtection": "10m", "dependentResourceInfos": [],
@@ -35,7 +35,7 @@ fn probed(grace: u64) -> ClusterObject {
         }}}},
     }));
     let template = Settings::of_policy("p".into(), &spec.unwrap());
-    ClusterObject::There(Box::new(Assignment {
+    Box::new(Assignment {
         uid: "uid".into(),
         skip: None,
         selected: Some(Selected {
@@ -45,7 +45,7 @@ fn probed(grace: u64) -> ClusterObject {
             outranked: vec![],
         }),
         former: None,
-    }))
+    })
 }
 
 /// A cluster that an earlier run has left protected for so many minutes.
@@ -193,7 +193,7 @@ fn a_restore_begins_with_its_turn(
     let leases = Input::Leases(Leases::Judged(&healthy), gate.map(str::to_owned));
     let _ = decider.step(leases, now(), turn);
     assert_eq!(
-        decider.held_back() == Some(&HeldBack::Paced),
+        decider.told.held_back == Some(HeldBack::Paced),
         gate.is_none()
     );
     assert_eq!(decider.dependents.aim(), Aim::Leave);

@@ -17,19 +17,23 @@ use crate::{
 
 /// Content of the report; `restored` and `finding` also decide.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Told {
-    pub(super) finding: Finding,
-    pub(super) held_back: Option<HeldBack>,
-    pub(super) probed: Option<Timestamp>,
+pub struct Told {
+    /// Finding about the cluster.
+    pub finding: Finding,
+    /// Reason not to act on it.
+    pub held_back: Option<HeldBack>,
+    /// When the leases were last read, or should have been.
+    pub probed: Option<Timestamp>,
     /// Since when the dependents are scaled down, or not all back.
-    pub(super) protected_since: Option<Since>,
+    pub protected_since: Option<Since>,
     /// When something was last given back.
     pub(super) restored: Option<Since>,
     /// Start of the outage that the leases show, or showed; a new reader of the leases begins with it.
     pub(super) silent_since: Option<Timestamp>,
     /// The nodes that are waited for, as of the last verdict that allows a restore.
     pub(super) returning: Returning,
-    pub(super) last_action: Option<LastAction>,
+    /// Last action on the dependents.
+    pub last_action: Option<LastAction>,
     /// The dependents to which that was done in this protection.
     pub(super) done_to: Vec<String>,
 }
@@ -53,7 +57,7 @@ impl Decider {
 
 impl Told {
     /// Records what was done to a dependent as the last action, if it is one.
-    pub(super) fn note_done(&mut self, event: &Event, why: &str, now: Now) {
+    pub(super) fn note_done(&mut self, event: &Event, now: Now) {
         let (action, did) = match event.what {
             What::Did(Step::ScaleDown { .. }, _) => (Action::ScaledDown, "scaled to zero"),
             What::Did(Step::ScaleUp { .. }, _) => (Action::Restored, "scaled back"),
@@ -74,7 +78,7 @@ impl Told {
         self.last_action = Some(LastAction {
             time: Time(now.wall),
             action,
-            message: format!("{did}: {}; {why}", self.done_to.join(", ")),
+            message: format!("{did}: {}; {}", self.done_to.join(", "), event.why),
         });
     }
 

@@ -57,7 +57,6 @@ impl Decider {
         let settings = self.treatment.settings();
         self.confirmed.lets_go_on &= aim == Aim::Down;
         let scales_down = settings.filter(|_| aim == Aim::Down);
-        let is_held = self.presence.hold() != PolicyHold::default();
         Order {
             aim,
             keeps_marks: match &self.treatment {
@@ -65,7 +64,7 @@ impl Decider {
                 Treatment::LetGo(_, why) => why.is_some(),
                 _ => false,
             },
-            may_unmark: !self.dry_run && !is_held,
+            may_unmark: self.hold() == PolicyHold::default(),
             patience: scales_down.map(|it| it.rules.patience(self.evidence.period)),
             awaits_nodes: self.is_probed() && self.evidence.nodes_missing,
             interval: settings.map_or(AGAIN, |it| it.rules.interval),
@@ -76,12 +75,11 @@ impl Decider {
     fn wanted(&mut self, now: Now, turn: impl Fn() -> Instant) -> Result<Aim, Option<HeldBack>> {
         let mode = match &self.treatment {
             Treatment::Probe(settings) | Treatment::LetGo(settings, _) => settings.mode,
-            Treatment::Complete(aim, _) => return Ok(*aim),
-            Treatment::Gone if self.release_at.is_none_or(|at| at <= now.mono) => {
-                return Ok(Aim::Release);
+            Treatment::Complete(aim, _) if self.release_at.is_none_or(|at| at <= now.mono) => {
+                return Ok(*aim);
             }
             Treatment::Hold(_, why) => return Err(Some(HeldBack::By(why))),
-            Treatment::Gone | Treatment::Idle(_) | Treatment::Done => return Err(None),
+            Treatment::Complete(..) | Treatment::Idle(_) => return Err(None),
         };
         let is_protected = self.protection() != Protection::None;
         let is_engaged = is_protected || self.dependents.is_engaged();
@@ -89,7 +87,7 @@ impl Decider {
         if mode == Mode::DryRun {
             return Err(None);
         }
-        if !self.initial_delay.is_over(now.mono) {
+        if now.mono < self.acts_from {
             return Err(Some(INITIAL_DELAY));
         }
         if aim == Aim::Down {
@@ -172,7 +170,7 @@ impl Decider {
     /// Tells whether a verdict on the cluster is acted on: it is probed, by a policy that enforces, and its
     /// initialDelay is over.
     pub(super) fn acts(&self, settings: &Settings, now: Instant) -> bool {
-        self.is_probed() && settings.mode == Mode::Enforce && self.initial_delay.is_over(now)
+        self.is_probed() && settings.mode == Mode::Enforce && self.acts_from <= now
     }
 
     /// Why something of this aim is done, in words.
@@ -180,7 +178,6 @@ impl Decider {
         let finding = match (&self.treatment, aim) {
             (Treatment::Complete(_, finding), _) => finding,
             (_, Aim::Leave) => return String::new(),
-            (Treatment::Gone, _) => return "the Cluster is gone".to_owned(),
             _ => &self.told.finding,
         };
         match finding {

@@ -123,6 +123,21 @@ impl Part {
         }
     }
 
+    /// Takes up how a policy asks for it, if one does, and reads it anew.
+    pub(super) fn adopt(&mut self, asked: Option<&Dependent>) {
+        self.asked = asked.is_some();
+        if let Some(asked) = asked {
+            self.dependent = asked.clone();
+        } else {
+            // No policy requires it any more.
+            self.dependent.optional = true;
+            if !self.memory.owed {
+                (self.problem, self.left) = (None, None);
+            }
+        }
+        self.begin();
+    }
+
     /// Reads it anew before anything else.
     pub(super) fn begin(&mut self) {
         if let Doing::Seen | Doing::Queued | Doing::Turn = self.doing {
@@ -341,6 +356,7 @@ impl Part {
             aim,
             what,
             again: self.again,
+            why: String::new(),
         }
     }
 }

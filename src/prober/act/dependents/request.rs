@@ -65,6 +65,8 @@ pub struct Event {
     pub what: What,
     /// How often somebody has scaled it to zero within the minute after a restore.
     pub again: u32,
+    /// What was seen that asked for it; may be empty.
+    pub why: String,
 }
 
 impl Event {

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use rstest::rstest;
 
 use super::*;
-use crate::cluster::LeaseRules;
+use crate::cluster::{LeaseRules, Selected};
 
 const FREE: PolicyHold = PolicyHold {
     suspended: false,
@@ -27,7 +27,7 @@ const NOTHING_OWED: Known<'_> = Known {
     last: None,
     engaged: false,
     looked_at: true,
-    dry_run: false,
+    hold: FREE,
 };
 const NEVER_LOOKED: Known<'_> = Known {
     looked_at: false,
@@ -93,13 +93,18 @@ fn of(
     skip: Option<Skip>,
     known: Known<'_>,
 ) -> String {
-    let there = ClusterObject::There(Box::new(Assignment {
+    let assignment = Assignment {
         uid: "uid".into(),
         skip,
         selected,
         former,
-    }));
-    brief(&Treatment::new(&there, known))
+    };
+    let (flag, hold) = (known.hold.dry_run, assignment.hold());
+    let hold = PolicyHold {
+        dry_run: flag || hold.dry_run,
+        ..hold
+    };
+    brief(&Treatment::new(&assignment, Known { hold, ..known }))
 }
 
 fn brief(treatment: &Treatment) -> String {
@@ -117,8 +122,6 @@ fn brief(treatment: &Treatment) -> String {
         Treatment::Complete(aim, found) => format!("{aim:?}, {}", finding(found)),
         Treatment::Hold(found, why) => format!("hold, {}: {why}", finding(found)),
         Treatment::Idle(found) => format!("idle, {}", finding(found)),
-        Treatment::Gone => "bury".to_owned(),
-        Treatment::Done => "forget".to_owned(),
     }
 }
 
@@ -140,7 +143,7 @@ fn brief(treatment: &Treatment) -> String {
 )]
 #[case::unselected(
     None,
-    ["hold, Unselected: there is nothing valid by which it could be judged", "forget", "idle, Unselected"]
+    ["hold, Unselected: there is nothing valid by which it could be judged", "idle, Unselected", "idle, Unselected"]
 )]
 fn a_cluster_that_is_to_be_probed(#[case] selected: Option<Selected>, #[case] expected: [&str; 3]) {
     for (known, expected) in [OWING, NOTHING_OWED, NEVER_LOOKED]
@@ -199,10 +202,7 @@ fn a_cluster_that_is_skipped(
         let of = |hold, known| of(policy(hold, mistake.clone()), known);
         assert_eq!(of(SUSPEND, OWING), suspended);
         assert_eq!(of(DRY, OWING), held("the mode is DryRun"));
-        let flag = Known {
-            dry_run: true,
-            ..OWING
-        };
+        let flag = Known { hold: DRY, ..OWING };
         assert_eq!(of(FREE, flag), held("the mode is DryRun"));
         let unread = held("the policy cannot be read, so it may be suspended");
         assert_eq!(of(UNREAD, OWING), unread);
@@ -271,7 +271,7 @@ fn a_dry_run_holds_back_without_a_policy(
     let last = Arc::new(settings("old"));
     let known = Known {
         last: Some(&last),
-        dry_run: true,
+        hold: DRY,
         ..OWING
     };
     for (skip, expected) in [
@@ -287,16 +287,16 @@ fn a_dry_run_holds_back_without_a_policy(
 
 /// Where something is owed, nothing is, and where nobody has looked.
 #[rstest]
-#[case(FREE, ["bury", "forget", "bury"])]
-#[case(SUSPEND, ["hold, Gone: the policy is suspended", "forget", "forget"])]
-#[case(DRY, ["hold, Gone: the mode is DryRun", "forget", "forget"])]
-#[case(UNREAD, ["hold, Gone: the policy cannot be read, so it may be suspended", "forget", "forget"])]
+#[case(FREE, ["Release, Gone", "idle, Gone", "Release, Gone"])]
+#[case(SUSPEND, ["hold, Gone: the policy is suspended", "idle, Gone", "idle, Gone"])]
+#[case(DRY, ["hold, Gone: the mode is DryRun", "idle, Gone", "idle, Gone"])]
+#[case(UNREAD, ["hold, Gone: the policy cannot be read, so it may be suspended", "idle, Gone", "idle, Gone"])]
 fn a_cluster_that_is_gone(#[case] hold: PolicyHold, #[case] expected: [&str; 3]) {
     for (known, expected) in [OWING, NOTHING_OWED, NEVER_LOOKED]
         .into_iter()
         .zip(expected)
     {
-        let treatment = Treatment::new(&ClusterObject::Gone(hold), known);
-        assert_eq!(brief(&treatment), expected);
+        let treatment = of(valid(hold), None, Some(skip("Gone", Then::Bury)), known);
+        assert_eq!(treatment, expected);
     }
 }

@@ -23,27 +23,15 @@ use crate::{
 /// What an earlier run may have told counts for so long: by then each dependent has been looked at.
 const RECALL: Duration = Duration::from_secs(10 * 60);
 
-/// Something that was done to a dependent, or was found to be amiss with it.
-#[derive(Clone, Debug)]
-pub struct DependentNews {
-    /// What was done to it, or met there.
-    pub event: Met,
-    /// What was seen that asked for it; may be empty.
-    pub why: String,
-}
-
 /// The object in the cluster's namespace.
-pub(in crate::prober::report) fn regarding(
-    namespace: &str,
-    news: &DependentNews,
-) -> ObjectReference {
-    let reference = &news.event.dependent;
+pub(in crate::prober::report) fn regarding(namespace: &str, met: &Met) -> ObjectReference {
+    let reference = &met.dependent;
     ObjectReference {
         api_version: Some(reference.api_version.clone()),
         kind: Some(reference.kind.clone()),
         name: Some(reference.name.clone()),
         namespace: Some(namespace.to_owned()),
-        uid: news.event.uid.as_deref().map(str::to_owned),
+        uid: met.uid.as_deref().map(str::to_owned),
         ..ObjectReference::default()
     }
 }
@@ -79,16 +67,16 @@ impl Troubles {
 
 /// What to tell of it, unless an earlier run has.
 pub(in crate::prober::report) fn event(
-    news: &DependentNews,
+    met: &Met,
     policy: Option<&str>,
     told: Option<&mut Troubles>,
 ) -> Option<Event> {
     let by = policy.map_or_else(String::new, |policy| format!(" for policy {policy}"));
-    let why = match &*news.why {
+    let why = match &*met.why {
         "" => String::new(),
         why => format!(": {why}"),
     };
-    let (kind, note) = match &news.event.what {
+    let (kind, note) = match &met.what {
         What::Troubled(problem) => {
             let known = told.is_some_and(|told| told.forget(problem));
             return (!known).then(|| Event::new(trouble(problem.reason), &*problem.message));
@@ -108,7 +96,7 @@ pub(in crate::prober::report) fn event(
                  {after:?} (awaitNodes)"
             ),
         ),
-        What::Did(_, found) if news.event.is_release() => {
+        What::Did(_, found) if met.is_release() => {
             let cause = match found.ignored {
                 true => ": it says ignore-scaling",
                 false => &why,

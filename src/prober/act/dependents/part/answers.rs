@@ -82,43 +82,28 @@ impl Part {
 
     /// A step was carried out.
     fn did(&mut self, step: Step, aim: Aim, way: &Way, now: Instant, events: &mut Vec<Event>) {
-        let unmark_at = Some(now + PROBATION);
-        let memory = &mut self.memory;
-        *memory = match step {
-            Step::Mark { from } => Memory {
-                replicas: Some(from),
-                unmark_at: memory.unmark_at.or(unmark_at),
-                ..*memory
-            },
-            Step::ScaleDown { from } => Memory {
-                owed: true,
-                replicas: Some(from),
-                unmark_at: None,
-            },
-            Step::ScaleUp { to } => Memory {
-                owed: true,
-                replicas: Some(to),
-                unmark_at,
-            },
-            Step::Record { replicas } => Memory {
-                replicas: Some(replicas),
-                ..*memory
-            },
-            Step::Unmark { with_record: true } => Memory {
-                unmark_at: None,
-                ..*memory
-            },
-            Step::Unmark { with_record: false } => Memory::default(),
-        };
-        (self.problem, self.conflicts) = (None, 0);
-        self.passed &= !self.memory.owed;
+        let (memory, falls_at) = (&mut self.memory, now + PROBATION);
         match step {
-            Step::ScaleDown { .. } => {
+            Step::Mark { from } => {
+                memory.replicas = Some(from);
+                memory.unmark_at.get_or_insert(falls_at);
+            }
+            Step::ScaleDown { from } => {
+                *memory = Memory {
+                    owed: true,
+                    replicas: Some(from),
+                    unmark_at: None,
+                };
                 self.waits = Some((Aim::Down, now));
                 // From here on the zero is ours.
                 self.again = 0;
             }
-            Step::ScaleUp { .. } => {
+            Step::ScaleUp { to } => {
+                *memory = Memory {
+                    owed: true,
+                    replicas: Some(to),
+                    unmark_at: Some(falls_at),
+                };
                 self.waits = Some((Aim::Up, now));
                 self.begun = None;
                 if self.nodes_by(way).is_some_and(|by| by <= now) {
@@ -126,8 +111,12 @@ impl Part {
                     events.push(self.event(aim, What::Unready(waited)));
                 }
             }
-            _ => {}
+            Step::Record { replicas } => memory.replicas = Some(replicas),
+            Step::Unmark { with_record: true } => memory.unmark_at = None,
+            Step::Unmark { with_record: false } => *memory = Memory::default(),
         }
+        (self.problem, self.conflicts) = (None, 0);
+        self.passed &= !self.memory.owed;
         if let Some(found) = self.found.clone() {
             events.push(self.event(aim, What::Did(step, found)));
         }
@@ -196,13 +185,9 @@ fn remembered(found: Option<&Observed>, before: Memory, aim: Aim, now: Instant) 
             replicas,
             unmark_at: None,
         },
-        (_, true) if comes_up => Memory {
-            unmark_at: before.unmark_at.or(Some(now + PROBATION)),
-            ..before
-        },
-        // Whoever has scaled it up.
+        // Unless it is still on its way, whoever has scaled it up.
         (_, true) => Memory {
-            owed: false,
+            owed: comes_up,
             replicas,
             unmark_at: before.unmark_at.or(Some(now + PROBATION)),
         },

@@ -8,7 +8,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::{Doing, Part, Sure};
-use crate::prober::step::Aim;
+use crate::prober::step::{Aim, Memory};
 
 impl Part {
     /// Hashes what decides, by its distance from `now`.
@@ -18,52 +18,27 @@ impl Part {
         now: Instant,
         state: &mut impl Hasher,
     ) {
-        let Self {
-            dependent: _,
-            asked,
-            memory,
-            sure,
-            doing,
-            passed,
-            problem,
-            left: _,
-            begun,
-            again,
-            found,
-            look_at: _,
-            pause: _,
-            waits,
-            conflicts,
-            is_held: _,
-            lost,
-            told: _,
-        } = self;
-        let found = found
-            .as_ref()
-            .filter(|_| *doing == Doing::Queued || self.is_writing());
-        (asked, passed, begun.is_some(), *again > 0).hash(state);
-        (
-            memory.owed,
-            memory.replicas,
-            has_come(memory.unmark_at, now),
-        )
-            .hash(state);
-        mem::discriminant(sure).hash(state);
-        if let Sure::From(at) = sure {
-            has_come(Some(*at), now).hash(state);
+        let found = self.found.as_ref();
+        let found = found.filter(|_| self.doing == Doing::Queued || self.is_writing());
+        let Memory {
+            owed,
+            replicas,
+            unmark_at,
+        } = self.memory;
+        let is_due = |at: Option<Instant>| at.map(|at| at <= now);
+        (self.asked, self.passed, self.begun.is_some()).hash(state);
+        (owed, replicas, is_due(unmark_at), self.again > 0).hash(state);
+        mem::discriminant(&self.sure).hash(state);
+        if let Sure::From(at) = self.sure {
+            is_due(Some(at)).hash(state);
         }
-        mem::discriminant(doing).hash(state);
-        if let Doing::Writing { step, aim } = doing {
+        mem::discriminant(&self.doing).hash(state);
+        if let Doing::Writing { step, aim } = self.doing {
             (step, aim).hash(state);
         }
-        problem.as_ref().map(|problem| problem.reason).hash(state);
-        found.hash(state);
-        waits.filter(|(of, _)| *of == aim).is_some().hash(state);
-        (conflicts, lost.as_ref().map(|(step, ..)| step)).hash(state);
+        let problem = self.problem.as_ref().map(|problem| problem.reason);
+        let lost = self.lost.as_ref().map(|(step, ..)| step);
+        let waits = self.waits.is_some_and(|(of, _)| of == aim);
+        (problem, lost, waits, self.conflicts, found).hash(state);
     }
-}
-
-/// Tells whether a moment has come.
-fn has_come(to: Option<Instant>, now: Instant) -> Option<bool> {
-    to.map(|to| to <= now)
 }

@@ -74,19 +74,30 @@ impl Part {
         if aim != Aim::Leave || !self.memory.owed {
             self.problem = self.left.clone();
         }
-        let mut pause = match aim {
-            // Others may scale up what is down.
-            Aim::Down => way.order.interval,
-            _ if self.memory.owed => SELDOM,
-            _ if self.memory.unmark_at.is_some() => MARKED_LOOK,
-            _ if self.problem.is_some() => SELDOM.max(way.order.interval),
-            _ => BELIEVED,
-        };
+        let mut pause = self.pause_of(aim, way, None);
         let falls_at = self.memory.unmark_at.filter(|_| way.order.may_unmark);
         if let Some(at) = falls_at.filter(|at| now < *at) {
             pause = pause.min(at - now);
         }
         self.look_after(pause, now);
+    }
+
+    /// Pause before it is read again: it is as it is wanted, or failed, and `may_soon` succeed.
+    fn pause_of(&self, aim: Aim, way: &Way, may_soon: Option<bool>) -> Duration {
+        let (interval, has_failed) = (way.order.interval, may_soon.is_some());
+        let is_wanted = has_failed && (aim == Aim::Down || way.owes);
+        match aim {
+            // Others may scale up what is down.
+            Aim::Down if !has_failed => interval,
+            Aim::Leave if has_failed && self.sure != Sure::Yes => REFUSED,
+            Aim::Leave if has_failed => SELDOM,
+            _ if is_wanted && may_soon == Some(true) => RETRY,
+            _ if is_wanted => REFUSED.min(interval),
+            _ if self.memory.owed => SELDOM,
+            _ if self.memory.unmark_at.is_some() => MARKED_LOOK,
+            _ if has_failed || self.problem.is_some() => SELDOM.max(interval),
+            _ => BELIEVED,
+        }
     }
 
     /// Has it read after this pause, or as soon as a read counts, if none did yet.
@@ -125,16 +136,7 @@ impl Part {
         self.problem =
             (self.asked || owes).then(|| Problem::failed(&self.dependent.reference, error));
         self.conflicts = 0;
-        let is_sure = self.sure == Sure::Yes;
-        let (is_wanted, may_soon) = (aim == Aim::Down || way.owes, error.is_about_the_attempt());
-        let pause = match aim {
-            Aim::Leave if is_sure => SELDOM,
-            Aim::Leave => REFUSED,
-            _ if is_wanted && may_soon => RETRY,
-            _ if is_wanted => REFUSED.min(way.order.interval),
-            _ if self.memory.unmark_at.is_some() => MARKED_LOOK,
-            _ => SELDOM.max(way.order.interval),
-        };
+        let pause = self.pause_of(aim, way, Some(error.is_about_the_attempt()));
         self.look_after(pause, now);
         events.push(self.event(aim, What::Failed(error.clone())));
     }
