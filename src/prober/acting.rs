@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     future::{pending, poll_fn, ready},
-    mem,
     sync::Arc,
     task::Poll,
 };
@@ -12,40 +11,49 @@ use futures::{FutureExt as _, future::BoxFuture};
 use tokio::time::Instant;
 
 use super::{
-    decide::{Confirmation, Decider, Effect, Input, Leases},
+    decide::{Confirmation, Decider, Effect, Input},
     dependents::{Answer, Event, Request, What},
     io::confirm::Confirm,
     lease_judge::Conclusion,
     metrics::ProberMetrics,
     pace::Pace,
+    reader::ReadContext,
+    report::Reporter,
     scale::{Scaler, Target},
     step::Step,
 };
 use crate::{
     api::{DependentRef, Mode, Protection},
+    checks::Runner,
     runtime::timer::until,
     util::now::Now,
 };
 
-/// Means that the acting halves of all loops share.
+/// Means of a term, which all loops share: no other client can write.
 #[derive(Clone)]
-pub struct Means {
+pub(super) struct Term {
+    /// Reads clusters.
+    pub(super) reads: Arc<ReadContext>,
     /// Reads and writes dependents.
-    pub scaler: Scaler,
+    pub(super) scaler: Scaler,
     /// Asks about a Cluster and its policy.
-    pub confirm: Confirm,
+    pub(super) confirm: Confirm,
     /// Says when each cluster may be restored.
-    pub pace: Arc<Pace>,
+    pub(super) pace: Arc<Pace>,
     /// Counters.
-    pub metrics: Arc<ProberMetrics>,
+    pub(super) metrics: Arc<ProberMetrics>,
+    /// Makes the runs of the policies' checks.
+    pub(super) checks: Runner,
+    /// Takes reports.
+    pub(super) reporter: Reporter,
 }
 
 /// Protects one cluster's dependents, and restores them.
-pub struct Acting {
+pub(super) struct Acting {
     cluster: Arc<str>,
-    means: Means,
+    pub(super) term: Term,
+    scaler: Scaler,
     decider: Decider,
-    news: Vec<Event>,
     /// The requests under way, one for each dependent.
     requests: BTreeMap<DependentRef, BoxFuture<'static, Came>>,
     /// How the dependents were reached that were read.
@@ -63,16 +71,12 @@ type Came = (Answer, Option<Target>);
 
 impl Acting {
     /// Acts on the dependents of the cluster of this name.
-    pub fn new(cluster: Arc<str>, means: &Means, decider: Decider) -> Self {
-        let scaler = means.scaler.within(cluster.clone());
+    pub(super) fn new(cluster: Arc<str>, term: Term, decider: Decider) -> Self {
         Self {
-            means: Means {
-                scaler,
-                ..means.clone()
-            },
+            scaler: term.scaler.within(cluster.clone()),
             cluster,
+            term,
             decider,
-            news: Vec::new(),
             requests: BTreeMap::new(),
             targets: BTreeMap::new(),
             confirming: None,
@@ -82,36 +86,31 @@ impl Acting {
     }
 
     /// Decisions.
-    pub fn decider(&self) -> &Decider {
+    pub(super) fn decider(&self) -> &Decider {
         &self.decider
     }
 
-    /// What was done to dependents, or found to be amiss with them, since this was last asked.
-    pub fn take_news(&mut self) -> Vec<Event> {
-        mem::take(&mut self.news)
-    }
-
     /// Takes up what was learnt, and begins or ends what is to be done about it.
-    pub fn learn(&mut self, input: Input<'_>) {
+    pub(super) fn learn(&mut self, input: Input<'_>) {
         let (before, now) = (self.decider.told().protected_since, Now::read());
-        let turn = || self.means.pace.reserve(now.mono);
+        let turn = || self.term.pace.reserve(now.mono);
         for effect in self.decider.step(input, now, turn) {
             match effect {
                 Effect::Request(of, request) => self.request(of, request),
                 Effect::Confirm => {
-                    self.confirming = Some((self.means.confirm)(self.cluster.clone()));
+                    self.confirming = Some((self.term.confirm)(self.cluster.clone()));
                 }
                 Effect::Tell(event) => self.take_down(event, now),
             }
         }
         if let Some(since) = before.filter(|_| self.decider.told().protected_since != before) {
             let lasted = since.elapsed(now).as_secs_f64();
-            self.means.metrics.protections.observe(lasted);
+            self.term.metrics.protections.observe(lasted);
         }
     }
 
     /// The same for leases that were judged; if they are an outage, it could be proven at this moment.
-    pub fn learn_verdict(
+    pub(super) fn learn_verdict(
         &mut self,
         conclusion: &Conclusion,
         provable: Option<Instant>,
@@ -125,11 +124,11 @@ impl Acting {
         if self.decider.protection() == Protection::None {
             self.provable = provable.filter(|at| self.dry_run_at < Some(*at));
         }
-        self.learn(Input::Leases(Leases::Judged(conclusion), gate));
+        self.learn(Input::Leases(Ok(conclusion), gate));
     }
 
     /// Sends nothing more, and waits for the answers to what was written.
-    pub async fn shut_down(&mut self) {
+    pub(super) async fn shut_down(&mut self) {
         self.learn(Input::ShutDown);
         while self.decider.is_writing() {
             self.progress().await;
@@ -138,7 +137,7 @@ impl Acting {
 
     /// Waits for an answer, or for the time that the decider waits for, and takes it up; forever if there is
     /// neither. Nothing is lost if it is not waited for to the end.
-    pub async fn progress(&mut self) {
+    pub(super) async fn progress(&mut self) {
         let due = self.decider.due();
         tokio::select! {
             biased;
@@ -154,7 +153,7 @@ impl Acting {
     }
 
     fn request(&mut self, of: DependentRef, request: Request) {
-        let scaler = self.means.scaler.clone();
+        let scaler = self.scaler.clone();
         let sent = match request {
             Request::Read { urgent } => {
                 let scaler = if urgent { scaler.acting() } else { scaler };
@@ -193,21 +192,21 @@ impl Acting {
         self.requests.insert(of, sent);
     }
 
-    /// Counts and logs what was done to a dependent, or met there, and why that was wanted.
+    /// Counts, logs and reports what was done to a dependent, or met there, and why that was wanted.
     fn take_down(&mut self, event: Event, now: Now) {
-        self.means.metrics.did(event.aim, &event.what);
+        self.term.metrics.did(event.aim, &event.what);
         if let What::Did(Step::ScaleDown { .. }, _) = event.what
             && let Some(provable) = self.provable.take()
         {
             let reaction = now.mono.duration_since(provable);
-            self.means.metrics.reaction.observe(reaction.as_secs_f64());
+            self.term.metrics.reaction.observe(reaction.as_secs_f64());
         }
         if let What::Did(step, found) = &event.what {
             let (cluster, dependent) = (&*self.cluster, &event.dependent);
             let why = &*event.why;
             tracing::info!(cluster, %dependent, %step, replicas = found.replicas, why, "wrote");
         }
-        self.news.push(event);
+        self.term.reporter.dependent(&self.cluster, event);
     }
 }
 

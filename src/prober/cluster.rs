@@ -1,56 +1,57 @@
 //! One cluster's loop: observe, act, report.
 
-use std::{
-    mem,
-    sync::{Arc, Mutex},
-};
+use std::sync::{Arc, Mutex};
 
-use tokio::{sync::watch, time::Instant};
+use tokio::{
+    sync::{oneshot, watch},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    acting::{Acting, Means},
-    decide::{Decider, Input, Leases},
+    acting::{Acting, Term},
+    decide::{Decider, Input},
     reader::{LeaseReader, Read, ReadContext, ReadSettings, Recalled},
-    report::Reporter,
-    treatment::Treatment,
+    recall,
+    treatment::{Known, Treatment},
 };
 use crate::{
     api::{ClusterHealthStatus, Protection},
-    checks::{Checks, Runner},
+    checks::Checks,
     cluster::{Assignment, Settings},
     observer::{View, state::Observation},
-    runtime::{metrics::InState, timer::until},
+    runtime::{
+        metrics::{InState, States},
+        timer::until,
+    },
     util::{mono_time::MonoTime, now::Now},
 };
 
 mod report;
 
-/// What all loops share.
-#[derive(Clone)]
-pub(crate) struct LoopContext {
-    /// Reads clusters.
-    pub(crate) reads: Arc<ReadContext>,
-    /// Acts on dependents.
-    pub(crate) means: Means,
-    /// Makes the runs of the policies' checks.
-    pub(crate) checks: Runner,
-    /// Takes reports.
-    pub(crate) reporter: Reporter,
+/// Content of a ClusterHealth that an earlier run has left, if that can be used.
+pub(super) type Record = Option<Box<ClusterHealthStatus>>;
+
+/// Beginning of a loop's term.
+pub(super) struct Beginning {
+    pub(super) term: Term,
+    /// What an earlier run has left; the ClusterHealth is to be read if that is unknown.
+    pub(super) known: Option<Record>,
+    /// Whether the cluster was there before the operator.
+    pub(super) is_start: bool,
+    /// Whether one of its dependents was marked then.
+    pub(super) is_marked: bool,
 }
 
-/// One cluster's loop: it reads, tells the decider, carries out what that decides, and reports.
-pub(crate) struct ClusterLoop {
+/// One cluster's loop in a term: it reads, tells the decider, carries out what that decides, and reports.
+struct ClusterLoop {
     name: Arc<str>,
-    shared: LoopContext,
     assignment: watch::Receiver<Box<Assignment>>,
     acting: Acting,
     /// `None` while the cluster is not probed.
     reader: Option<LeaseReader>,
-    /// The reader has been told of this term.
-    leads: bool,
     /// What an earlier run has left, until the cluster is read.
-    recalled: Option<Box<ClusterHealthStatus>>,
+    recalled: Record,
     checks: Checks,
     /// When the protection will have lasted for too long.
     overdue_at: Option<Instant>,
@@ -58,52 +59,108 @@ pub(crate) struct ClusterLoop {
     policy: Option<Arc<str>>,
     /// The UID of the Cluster that is observed.
     uid: Option<Arc<str>>,
-    /// What was last observed of the cluster beside its leases.
+    /// What was last observed of the cluster beside its leases; `None` before the reader has been told of this term.
     view: Option<View>,
     counted: InState,
 }
 
-/// Beginning of a loop.
-#[derive(Clone, Copy)]
-pub(super) struct Beginning {
-    /// Whether the cluster was there before the operator.
-    pub(super) is_start: bool,
-    /// Whether one of its dependents was marked then.
-    pub(super) is_marked: bool,
+/// Runs the loop of this cluster until it is stopped, or has no use any more. Before its term begins it observes, as
+/// a leader would to which nothing is owed, and counts what it reads.
+pub(super) async fn run(
+    name: Arc<str>,
+    mut assignment: watch::Receiver<Box<Assignment>>,
+    (context, states): (Arc<ReadContext>, States),
+    mut begins: oneshot::Receiver<Beginning>,
+    stop: CancellationToken,
+) {
+    let mut reader = None;
+    assignment.mark_changed();
+    let beginning = loop {
+        tokio::select! {
+            biased;
+            beginning = &mut begins => match beginning {
+                Ok(beginning) => break beginning,
+                // The Cluster is gone.
+                Err(_) => return,
+            },
+            Ok(()) = assignment.changed() => {
+                let assignment = assignment.borrow_and_update();
+                let known = Known {
+                    looked_at: true,
+                    hold: assignment.hold(),
+                    ..Known::default()
+                };
+                let treatment = Treatment::new(&assignment, known);
+                let Some(settings) = treatment.settings() else {
+                    reader = None;
+                    continue;
+                };
+                let orders = ReadSettings {
+                    context: context.clone(),
+                    uid: Some(assignment.uid.clone()),
+                    protected: false,
+                    cut: None,
+                    awaits: None,
+                    recalled: None,
+                    settings: settings.clone(),
+                };
+                let counted = || Some(states.cluster());
+                LeaseReader::obtain(&mut reader, &name, orders, counted);
+            }
+            _ = next(&mut reader) => {}
+        }
+    };
+    let known = match beginning.known {
+        Some(known) => known,
+        None => {
+            let read = Box::pin(recall::read(beginning.term.scaler.seed(), &name));
+            match stop.run_until_cancelled(read).await {
+                Some(read) => read.map(Box::new),
+                None => return,
+            }
+        }
+    };
+    let flags = (beginning.is_start, beginning.is_marked);
+    let begun = ClusterLoop::new(name, beginning.term, assignment, (known, flags), reader);
+    // A future is as large as all that it ever holds, for as long as it lives: hence the boxes, here and above.
+    Box::pin(Box::new(begun).run(stop)).await;
 }
 
 impl ClusterLoop {
     /// The loop of this cluster. `assignment` says what the index knows of it, `known` is what an earlier run
     /// has left in its ClusterHealth, and `reader` goes on from what this replica has read while it did not
     /// lead.
-    pub(super) fn new(
+    fn new(
         name: Arc<str>,
-        shared: LoopContext,
+        term: Term,
         assignment: watch::Receiver<Box<Assignment>>,
-        known: Option<&ClusterHealthStatus>,
+        (known, (is_start, is_marked)): (Record, (bool, bool)),
         reader: Option<LeaseReader>,
-        beginning: Beginning,
     ) -> Self {
-        let flags = (shared.means.scaler.is_dry_run(), beginning.is_start);
-        let mut decider = Decider::recall(known, assignment.borrow().clone(), flags, Now::read());
-        if beginning.is_start || known.is_some() {
+        let flags = (term.scaler.is_dry_run(), is_start);
+        let mut decider = Decider::recall(
+            known.as_deref(),
+            assignment.borrow().clone(),
+            flags,
+            Now::read(),
+        );
+        if is_start || known.is_some() {
             decider.distrust();
         }
-        if beginning.is_marked {
+        if is_marked {
             decider.expect_marks();
         }
+        let policy = known.as_ref().and_then(|known| known.policy.as_deref());
         Self {
-            acting: Acting::new(name.clone(), &shared.means, decider),
-            checks: Checks::new(name.clone(), shared.checks.clone()),
+            checks: Checks::new(name.clone(), term.checks.clone()),
             reader,
-            leads: false,
-            recalled: known.cloned().map(Box::new),
-            policy: known.and_then(|known| Some(known.policy.as_deref()?.into())),
+            policy: policy.map(Arc::from),
+            recalled: known,
             uid: None,
             view: None,
-            counted: shared.means.metrics.observed.cluster(),
+            counted: term.metrics.observed.cluster(),
+            acting: Acting::new(name.clone(), term, decider),
             name,
-            shared,
             assignment,
             overdue_at: None,
         }
@@ -111,7 +168,7 @@ impl ClusterLoop {
 
     /// Runs until it is stopped, or until nobody has any use for it and nothing is owed: since no
     /// policy selects the cluster, or since the Cluster is gone. A write that was sent is answered before.
-    pub(crate) async fn run(mut self: Box<Self>, stop: CancellationToken) {
+    async fn run(mut self: Box<Self>, stop: CancellationToken) {
         self.objects_changed();
         self.report();
         while !self.acting.decider().is_over() {
@@ -157,7 +214,7 @@ impl ClusterLoop {
         let assignment = self.assignment.borrow_and_update().clone();
         if assignment.is_gone() {
             if self.uid.take().is_some() {
-                self.shared.reporter.cluster_gone(&self.name);
+                self.acting.term.reporter.cluster_gone(&self.name);
             }
         } else {
             if let Some(responsible) = assignment.responsible() {
@@ -183,12 +240,12 @@ impl ClusterLoop {
             _ => self.checks.stop(),
         }
         let Some(settings) = decider.treatment().settings().cloned() else {
-            (self.reader, self.recalled, self.leads) = (None, None, false);
+            (self.reader, self.recalled, self.view) = (None, None, None);
             return;
         };
         let awaits = decider.awaits_nodes(Instant::now());
         let mut orders = ReadSettings {
-            context: self.shared.reads.clone(),
+            context: self.acting.term.reads.clone(),
             uid: self.uid.clone(),
             protected: decider.protection() != Protection::None,
             cut: decider.cut().map(|cut| (cut, decider.is_ended())),
@@ -196,13 +253,10 @@ impl ClusterLoop {
             recalled: None,
             settings,
         };
-        if !mem::replace(&mut self.leads, true) {
+        if self.view.is_none() {
             orders.recalled = Some(self.recall(&orders.settings));
         }
-        match &self.reader {
-            Some(reader) => reader.follow(orders),
-            None => self.reader = Some(LeaseReader::begin(self.name.clone(), orders, None)),
-        }
+        LeaseReader::obtain(&mut self.reader, &self.name, orders, || None);
     }
 
     /// What an earlier run has left, which is shown until there is something else.
@@ -234,11 +288,7 @@ impl ClusterLoop {
                 self.acting.learn_verdict(&conclusion, provable, gate);
             }
             Some(Err(error)) => {
-                let leases = Leases::Unread {
-                    reason: error.reason,
-                    message: &error.message,
-                };
-                self.acting.learn(Input::Leases(leases, gate));
+                self.acting.learn(Input::Leases(Err(&error), gate));
             }
         }
         true

@@ -1,9 +1,13 @@
 //! All clusters' loops side by side: each change of an assignment goes to its cluster's loop, over a channel
 //! that keeps only the newest.
+//!
+//! The loops run whoever leads. On a replica that does not, they only observe, by a client that sends nothing but reads:
+//! nothing that acts or reports is made before a term begins. What was seen of the leases goes on in the term; what was
+//! concluded from that does not count there, and what is owed is learnt as after a start.
 
 mod loops;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, pin::pin, sync::Arc};
 
 use futures::StreamExt;
 use kube::{Api, core::PartialObjectMeta, runtime::watcher};
@@ -12,8 +16,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use self::loops::Loops;
 use super::{
-    acting::Means,
-    cluster::LoopContext,
+    acting::Term,
     instruments::Instruments,
     io::confirm::confirm,
     reader::ReadContext,
@@ -21,7 +24,8 @@ use super::{
     report::{PolicyReport, Reporter},
     rights::{AllNeeds, Needs, Reviewer},
     scale::Scaler,
-    standby::{LOOP, Selection, Standby},
+    selection::Selection,
+    sources::Evidence,
 };
 use crate::{
     api::ClusterHealth,
@@ -31,6 +35,9 @@ use crate::{
     runtime::{health::Health, seed::Seed, timer::until, watch::WatchState},
     shoot::Dial,
 };
+
+/// The name of the fleet's loop.
+const LOOP: &str = "fleet";
 
 /// Settings of the prober.
 #[derive(Clone)]
@@ -53,34 +60,34 @@ pub struct Prober {
 /// begun ends when it is dropped.
 pub async fn run(prober: Prober, begun: impl Future<Output = ()>, stop: CancellationToken) {
     let (seed, instruments) = (prober.seed, prober.instruments);
-    let mut standby = Standby::begin(&prober.reads, prober.dry_run, prober.dial, &instruments);
-    standby.until(begun).await;
-    let healths = &instruments.common.watches;
-    let healths = healths.begin("ClusterHealths", "watch-clusterhealths");
-    let policies = standby.selection.policies.clone();
+    let common = &instruments.common;
+    let reads = ReadContext {
+        evidence: Evidence::new(&prober.reads, prober.dial, &common.watches),
+        // Not those of a leader, by which it is judged how that one fares.
+        metrics: Arc::default(),
+        looks: None,
+    };
+    let evidence = reads.evidence.clone();
+    let mut fleet = Fleet {
+        selection: Selection::watch(prober.reads.client(), prober.dry_run, &common.watches),
+        loops: Loops::new(Arc::new(reads), instruments.standby.clone()),
+        needs: watch::Sender::default(),
+        health: common.health.clone(),
+    };
+    fleet.until(begun).await;
+    let healths = common
+        .watches
+        .begin("ClusterHealths", "watch-clusterhealths");
+    let policies = fleet.selection.policies.clone();
     let known = recall::known(&seed, &policies, &healths);
-    let known = standby.until(stop.run_until_cancelled(known)).await;
-    let Some(Known {
-        statuses: (clusters, statuses),
-        marked,
-    }) = known
-    else {
+    let Some(known) = fleet.until(stop.run_until_cancelled(known)).await else {
         return;
     };
-    let (mut recalled, mut policies) = (BTreeMap::new(), BTreeMap::new());
-    for health in &clusters {
-        if let Some(name) = health.metadata.name.as_deref().map(Arc::<str>::from) {
-            let policy = health.status.as_ref().and_then(|it| it.policy.as_deref());
-            policies.extend(policy.map(|policy| (name.clone(), policy.into())));
-            let record = recall::record(health.status.clone());
-            recalled.insert(name, record.map(Box::new));
-        }
-    }
     let (writer, reporter) = Reporter::measured(
         seed.clone(),
-        (clusters, statuses),
+        known.statuses.clone(),
         instruments.health.clone(),
-        instruments.common.health.clone(),
+        common.health.clone(),
     );
     let deletions = watch_cluster_healths(seed.clone(), reporter.clone(), healths);
     let _deletions = AbortOnDropHandle::new(tokio::spawn(deletions));
@@ -90,41 +97,35 @@ pub async fn run(prober: Prober, begun: impl Future<Output = ()>, stop: Cancella
         true => scaler.dry_run(),
         false => scaler,
     };
-    let (needs, needed) = watch::channel(AllNeeds::default());
     let reviewer = Reviewer {
         scaler: scaler.clone(),
         reporter: reporter.clone(),
     };
-    let reviews = stop.clone().run_until_cancelled_owned(reviewer.run(needed));
+    let reviews = reviewer.run(fleet.needs.subscribe());
+    let reviews = stop.clone().run_until_cancelled_owned(reviews);
     let _reviews = AbortOnDropHandle::new(tokio::spawn(reviews));
 
     let looks = Looks::new(instruments.prober.durations.clone(), prober.checks.clone());
-    let reads = ReadContext {
-        evidence: standby.reads.evidence.clone().led(seed.clone()),
-        metrics: instruments.prober.clone(),
-        looks: Some(looks),
-    };
-    let selection = standby.selection;
-    selection.index.lock().recall(policies);
-    let shared = LoopContext {
-        reads: Arc::new(reads),
-        means: Means {
-            scaler,
-            confirm: confirm(seed.acting(), &selection),
-            pace: Arc::default(),
+    let term = Term {
+        reads: Arc::new(ReadContext {
+            evidence: evidence.led(seed.clone()),
             metrics: instruments.prober.clone(),
-        },
+            looks: Some(looks),
+        }),
+        scaler,
+        confirm: confirm(seed.acting(), &fleet.selection),
+        pace: Arc::default(),
+        metrics: instruments.prober.clone(),
         checks: prober.checks,
-        reporter: reporter.clone(),
-    };
-    let fleet = Fleet {
-        selection,
-        loops: Loops::new(seed, shared, (recalled, marked), standby.readers),
         reporter,
-        needs,
-        health: standby.health,
     };
-    writer.beside(fleet.run(stop)).await;
+    fleet.lead(term, known);
+    writer
+        .beside(async {
+            fleet.until(stop.cancelled()).await;
+            fleet.loops.stop().await;
+        })
+        .await;
 }
 
 /// Passes the ClusterHealths that others delete on to their writer.
@@ -139,64 +140,74 @@ async fn watch_cluster_healths(seed: Seed, reporter: Reporter, state: WatchState
 struct Fleet {
     selection: Selection,
     loops: Loops,
-    reporter: Reporter,
     /// What the rights are reviewed for.
     needs: watch::Sender<AllNeeds>,
     health: Health,
 }
 
 impl Fleet {
-    async fn run(mut self, stop: CancellationToken) {
-        let known: Changed = {
-            let index = self.selection.index.lock();
-            index.assignments().map(|(name, _)| name.clone()).collect()
-        };
-        self.apply(true, &known);
+    /// Runs until this is done.
+    async fn until<T>(&mut self, done: impl Future<Output = T>) -> T {
+        let mut done = pin!(done);
         loop {
             self.health.beat(LOOP);
             let restart = self.loops.next_restart();
-            let (about_policies, changed) = tokio::select! {
+            tokio::select! {
                 biased;
-                () = stop.cancelled() => break,
-                changed = self.selection.changed() => changed,
+                done = &mut done => return done,
+                (about_policies, changed) = self.selection.changed() => {
+                    self.apply(about_policies, &changed);
+                }
                 Some(ended) = self.loops.tasks.join_next_with_id() => {
                     let mut index = self.selection.index.lock();
                     if self.loops.ended(ended, &mut index) {
                         self.report_policies(&index);
                     }
-                    continue;
                 }
-                () = until(restart) => {
-                    self.loops.restart(&self.selection.index.lock());
-                    continue;
-                }
-                () = sleep(Health::BEAT) => continue,
-            };
-            self.apply(about_policies, &changed);
+                () = until(restart) => self.loops.restart(&self.selection.index.lock()),
+                () = sleep(Health::BEAT) => {}
+            }
         }
-        self.loops.stop().await;
+    }
+
+    /// Goes on in this term, from what an earlier run has left.
+    fn lead(&mut self, term: Term, known: Known) {
+        let (clusters, _) = known.statuses;
+        let (mut records, mut policies) = (BTreeMap::new(), BTreeMap::new());
+        for health in clusters {
+            if let Some(name) = health.metadata.name.as_deref().map(Arc::<str>::from) {
+                let policy = health.status.as_ref().and_then(|it| it.policy.as_deref());
+                policies.extend(policy.map(|policy| (name.clone(), policy.into())));
+                records.insert(name, recall::record(health.status).map(Box::new));
+            }
+        }
+        self.selection.index.lock().recall(policies);
+        self.loops.lead(term, records, known.marked);
+        self.apply(true, &Changed::new());
     }
 
     /// Passes changes on to the loops and the reporter.
     fn apply(&mut self, about_policies: bool, changed: &Changed) {
         let index = self.selection.index.lock();
-        let waits = !index.synced();
-        if waits || (self.loops.started && changed.is_empty() && !about_policies) {
+        if !index.synced() {
             return;
         }
+        let begins = self.loops.begin(&index);
         for name in changed {
             self.loops.assign(name, &index);
         }
         if about_policies {
             self.loops.update_gone(&index);
         }
-        if !self.loops.started {
-            self.loops.assign_recalled(&index);
+        if begins || about_policies || !changed.is_empty() {
+            self.report_policies(&index);
         }
-        self.report_policies(&index);
     }
 
     fn report_policies(&self, index: &Index) {
+        let Some(reporter) = self.loops.reporter() else {
+            return;
+        };
         let mut needs = AllNeeds::new();
         let reports = index.policies().filter_map(|policy| {
             let view = index.policy_view(&policy.name)?;
@@ -215,7 +226,7 @@ impl Fleet {
                 lost: view.lost,
             })
         });
-        self.reporter.policies(reports.collect());
+        reporter.policies(reports.collect());
         if *self.needs.borrow() != needs {
             self.needs.send_replace(needs);
         }

@@ -10,12 +10,12 @@
 //!   [`rights`] asks ahead whether it may.
 //! - [`report`]: from what was found to statuses and events.
 //!
-//! [`cluster`] is one cluster's loop, [`acting`] its acting half, and [`fleet`] runs them all. `standby` is what a
-//! replica does that does not lead.
+//! `cluster` is one cluster's loop, `acting` its acting half, and [`fleet`] runs them all, by what `selection` watches.
+//! `recall` reads what an earlier run has left.
 
 pub mod act;
-pub mod acting;
-pub mod cluster;
+mod acting;
+mod cluster;
 #[cfg(test)]
 mod fixtures;
 pub mod fleet;
@@ -24,7 +24,7 @@ pub mod io;
 pub mod judge;
 pub(crate) mod recall;
 pub mod report;
-mod standby;
+mod selection;
 
 pub use self::{
     act::{decide, dependents, pace, scale_error, step, treatment},

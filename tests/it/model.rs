@@ -28,7 +28,7 @@ use dependency_watchdog::{
     api::{ClusterHealthStatus, DependentRef, DependentStatus, Mode, Protection},
     cluster::{Assignment, PolicyHold, Selected, Settings, Skip, Then},
     prober::{
-        decide::{Confirmation, Decider, Effect, Input, Leases},
+        decide::{Confirmation, Decider, Effect, Input},
         dependents::{Answer, Request, What, Written},
         lease_judge::Conclusion,
         scale_error::ScaleError,
@@ -36,6 +36,7 @@ use dependency_watchdog::{
         treatment::Treatment,
         verdict::{Assessment, Returning, Verdict},
     },
+    shoot::Unread,
     util::now::Now,
 };
 use k8s_openapi::jiff::Timestamp;

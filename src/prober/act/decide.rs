@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use self::{confirmed::Confirmed, evidence::Evidence, max_protection::Cut};
 pub use self::{
-    input::{Confirmation, Effect, Input, Leases},
+    input::{Confirmation, Effect, Input},
     told::Told,
 };
 use crate::{

@@ -12,14 +12,10 @@ const OVERDUE_AFTER: Duration = Duration::from_secs(30 * 60);
 impl ClusterLoop {
     /// Says what is known by now.
     pub(super) fn report(&mut self) {
-        for news in self.acting.take_news() {
-            self.shared.reporter.dependent(&self.name, news);
-        }
         for tolerated in self.checks.take_tolerated() {
             let (check, message) = (tolerated.check, tolerated.message);
-            self.shared
-                .reporter
-                .exec_tolerated(&self.name, check, message);
+            let reporter = &self.acting.term.reporter;
+            reporter.exec_tolerated(&self.name, check, message);
         }
         let (now, decider) = (Now::read(), self.acting.decider());
         let told = decider.told();
@@ -44,7 +40,7 @@ impl ClusterLoop {
         if assignment.is_gone() {
             return;
         }
-        let dry_run = self.shared.means.scaler.is_dry_run() || assignment.hold().dry_run;
+        let dry_run = self.acting.term.scaler.is_dry_run() || assignment.hold().dry_run;
         let dependents = decider.dependents();
         let awaits = decider.awaits_nodes(now.mono);
         let (engaged, looked_at) = (dependents.is_engaged(), dependents.is_looked_at());
@@ -79,6 +75,6 @@ impl ClusterLoop {
             problems: dependents.problems().cloned().collect(),
             probed: told.probed,
         };
-        self.shared.reporter.cluster(&self.name, report);
+        self.acting.term.reporter.cluster(&self.name, report);
     }
 }

@@ -1,73 +1,67 @@
-//! The loops of all clusters: each is started, given its assignment, and started again after a
+//! The loops of all clusters: each is started, given its assignment, has its term begun, and is started again after a
 //! defect.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    mem,
     sync::Arc,
     time::Duration,
 };
 
 use tokio::{
-    sync::watch,
+    sync::{oneshot, watch},
     task::{Id, JoinError, JoinSet},
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    api::ClusterHealthStatus,
     cluster::{Assignment, Index},
     prober::{
-        cluster::{Beginning, ClusterLoop, LoopContext},
-        reader::LeaseReader,
-        recall,
+        acting::Term,
+        cluster::{self, Beginning, Record},
+        reader::ReadContext,
+        report::Reporter,
     },
-    runtime::seed::Seed,
+    runtime::metrics::States,
 };
 
 /// Judgement: the pause after which a loop that ended by a defect is started again.
 const RESTART: Duration = Duration::from_secs(10);
 
-/// What a ClusterHealth says, if that can be used.
-type Record = Option<Box<ClusterHealthStatus>>;
-
 pub(super) struct Loops {
-    seed: Seed,
-    shared: LoopContext,
-    /// The ClusterHealths that an earlier run has left, until their clusters are assigned.
-    recalled: BTreeMap<Arc<str>, Record>,
+    /// Where a loop reads before its term, and counts what it has read.
+    observing: (Arc<ReadContext>, States),
+    term: Option<Term>,
+    /// The ClusterHealths that an earlier run has left, until the loops begin their term.
+    left: BTreeMap<Arc<str>, Record>,
     /// The clusters with a mark that was there at the start.
     marked: BTreeSet<Arc<str>>,
-    /// Those of a standby, until then as well.
-    readers: BTreeMap<Arc<str>, LeaseReader>,
     running: BTreeMap<Arc<str>, Loop>,
     /// When loops that ended by a defect are started again.
     restarts: BTreeMap<Arc<str>, Instant>,
     /// Ends all loops.
     stop: CancellationToken,
     pub(super) tasks: JoinSet<()>,
-    /// Whether all objects have been listed once: clusters that come later are new.
-    pub(super) started: bool,
+    /// The loops have begun their term, since all objects have been listed once: clusters that come later are new.
+    started: bool,
 }
 
 struct Loop {
     task: Id,
     assignment: watch::Sender<Box<Assignment>>,
+    /// Has its term begin.
+    begins: Option<oneshot::Sender<Beginning>>,
 }
 
 impl Loops {
-    pub(super) fn new(
-        seed: Seed,
-        shared: LoopContext,
-        (recalled, marked): (BTreeMap<Arc<str>, Record>, BTreeSet<Arc<str>>),
-        readers: BTreeMap<Arc<str>, LeaseReader>,
-    ) -> Self {
+    /// No loop yet, and no term: what they read is counted in these states.
+    pub(super) fn new(reads: Arc<ReadContext>, states: States) -> Self {
         Self {
-            seed,
-            shared,
-            recalled,
-            marked,
-            readers,
+            observing: (reads, states),
+            term: None,
+            left: BTreeMap::new(),
+            marked: BTreeSet::new(),
             running: BTreeMap::new(),
             restarts: BTreeMap::new(),
             stop: CancellationToken::new(),
@@ -76,29 +70,66 @@ impl Loops {
         }
     }
 
+    /// Takes up a term, with the ClusterHealths that an earlier run has left, and the clusters in which a dependent is
+    /// marked.
+    pub(super) fn lead(
+        &mut self,
+        term: Term,
+        left: BTreeMap<Arc<str>, Record>,
+        marked: BTreeSet<Arc<str>>,
+    ) {
+        (self.term, self.left, self.marked) = (Some(term), left, marked);
+    }
+
+    /// Reporter of the term.
+    pub(super) fn reporter(&self) -> Option<&Reporter> {
+        self.term.as_ref().map(|term| &term.reporter)
+    }
+
+    /// Has the term of all loops begin, unless it has. Returns whether it does.
+    pub(super) fn begin(&mut self, index: &Index) -> bool {
+        if self.started || self.term.is_none() {
+            return false;
+        }
+        for (name, _) in index.assignments() {
+            self.assign(name, index);
+        }
+        for name in self.running.keys().cloned().collect::<Vec<_>>() {
+            let left = self.left.remove(&name).flatten();
+            self.begin_one(&name, Some(left));
+        }
+        self.started = true;
+        // What is left of Clusters that went before this process watched is deleted.
+        let left = mem::take(&mut self.left).into_keys();
+        for name in left.filter(|name| index.assignment(name).is_none()) {
+            self.unselected(&name);
+        }
+        true
+    }
+
     /// Gives a cluster's loop its assignment, and starts the loop if there is none.
     pub(super) fn assign(&mut self, name: &Arc<str>, index: &Index) {
-        let assignment = index.assignment(name).cloned();
-        if let Some(running) = self.running.get(name) {
-            running.assignment.send_modify(|of| match assignment {
-                Some(assignment) => **of = assignment,
-                None => of.bury(),
-            });
-            return;
-        }
-        // A loop that waits for its restart gets the assignment of that time.
-        if self.restarts.contains_key(name) {
-            return;
-        }
-        let known = self.recalled.remove(name);
-        match assignment {
+        let assignment = index.assignment(name);
+        match (self.running.get(name), assignment) {
+            (Some(running), Some(assignment)) => {
+                let assignment = Box::new(assignment.clone());
+                running.assignment.send_replace(assignment);
+            }
+            // Before a term nothing is owed.
+            (Some(running), None) if running.begins.is_some() => {
+                self.running.remove(name);
+            }
+            (Some(running), None) => running.assignment.send_modify(|it| it.bury()),
+            // A loop that waits for its restart gets the assignment of that time.
+            (None, Some(_)) if self.restarts.contains_key(name) => {}
             // A record without a policy that selects the cluster may be of a debt; an empty one is
             // deleted.
-            Some(assignment) if known.is_some() || assignment.responsible().is_some() => {
-                self.start(name, assignment, Some(known.flatten()));
+            (None, Some(assignment))
+                if assignment.responsible().is_some() || self.left.contains_key(name) =>
+            {
+                self.start(name, assignment, Some(None));
             }
-            None if known.is_some() => self.shared.reporter.cluster_unselected(name),
-            _ => {}
+            (None, _) => {}
         }
     }
 
@@ -112,55 +143,46 @@ impl Loops {
                 policy.filter(|_| is_gone).is_some_and(|policy| {
                     let known = index.policies().find(|it| it.name == policy.policy);
                     let hold = known.map(|it| it.hold).unwrap_or_default();
-                    std::mem::replace(&mut policy.hold, hold) != hold
+                    mem::replace(&mut policy.hold, hold) != hold
                 })
             });
         }
     }
 
-    /// Takes up the records that are left; those of Clusters that went before this process watched are deleted.
-    pub(super) fn assign_recalled(&mut self, index: &Index) {
-        self.started = true;
-        for name in self.recalled.keys().cloned().collect::<Vec<_>>() {
-            self.assign(&name, index);
-        }
-        self.readers.clear();
-    }
-
-    /// Starts a loop. Without `known`, the loop before ended by a defect and its knowledge is lost:
-    /// the ClusterHealth is read again.
-    fn start(&mut self, name: &Arc<str>, assignment: Assignment, known: Option<Record>) {
-        let (sender, receiver) = watch::channel(Box::new(assignment));
-        let (name_of, shared) = (name.clone(), self.shared.clone());
-        let (seed, stop) = (self.seed.clone(), self.stop.clone());
-        let reader = self.readers.remove(name);
-        let beginning = Beginning {
-            is_start: !self.started,
-            is_marked: self.marked.remove(name),
-        };
-        let task = self.tasks.spawn(async move {
-            let known = match known {
-                Some(known) => known,
-                None => {
-                    let read = Box::pin(recall::read(&seed, &name_of));
-                    match stop.run_until_cancelled(read).await {
-                        Some(read) => read.map(Box::new),
-                        None => return,
-                    }
-                }
-            };
-            let known = known.as_deref();
-            let probe = ClusterLoop::new(name_of, shared, receiver, known, reader, beginning);
-            // A future is as large as all that it ever holds, for as long as it lives: hence the
-            // boxes, here and in the loop.
-            Box::new(probe).run(stop).await;
-        });
+    /// Starts a loop, which observes until its term begins. Without `known`, the loop before ended by a defect and its
+    /// knowledge is lost: the ClusterHealth is read again.
+    fn start(&mut self, name: &Arc<str>, assignment: &Assignment, known: Option<Record>) {
+        let (sender, receiver) = watch::channel(Box::new(assignment.clone()));
+        let (begins, beginning) = oneshot::channel();
+        let (name_of, observing) = (name.clone(), self.observing.clone());
+        let stop = self.stop.clone();
+        let task = cluster::run(name_of, receiver, observing, beginning, stop);
         let running = Loop {
-            task: task.id(),
+            task: self.tasks.spawn(task).id(),
             assignment: sender,
+            begins: Some(begins),
         };
         self.running.insert(name.clone(), running);
-        self.shared.means.pace.set_clusters(self.running.len());
+        if self.started {
+            self.begin_one(name, known);
+        }
+    }
+
+    /// Has the term of one loop begin.
+    fn begin_one(&mut self, name: &Arc<str>, known: Option<Record>) {
+        let count = self.running.len();
+        if let (Some(running), Some(term)) = (self.running.get_mut(name), &self.term)
+            && let Some(begins) = running.begins.take()
+        {
+            term.pace.set_clusters(count);
+            // One that has ended by a defect is started again.
+            let _ = begins.send(Beginning {
+                term: term.clone(),
+                known,
+                is_start: !self.started,
+                is_marked: self.marked.remove(name),
+            });
+        }
     }
 
     /// Takes in the end of a loop: its cluster is let go, or gone, or the loop had a defect.
@@ -172,7 +194,9 @@ impl Loops {
             return false;
         };
         drop(loops);
-        self.shared.means.pace.set_clusters(self.running.len());
+        if let Some(term) = &self.term {
+            term.pace.set_clusters(self.running.len());
+        }
         if let Err(error) = ended {
             tracing::error!(cluster = &*name, %error, "the cluster's loop ended by a defect");
             self.restarts.insert(name, Instant::now() + RESTART);
@@ -185,8 +209,15 @@ impl Loops {
             return false;
         }
         index.forget(&name);
-        self.shared.reporter.cluster_unselected(&name);
+        self.unselected(&name);
         true
+    }
+
+    /// Nobody keeps a record of this cluster any more.
+    fn unselected(&self, name: &Arc<str>) {
+        if let Some(term) = &self.term {
+            term.reporter.cluster_unselected(name);
+        }
     }
 
     pub(super) fn next_restart(&self) -> Option<Instant> {
@@ -198,9 +229,9 @@ impl Loops {
         let now = Instant::now();
         let due = self.restarts.extract_if(.., |_, at| *at <= now);
         for (name, _) in due.collect::<Vec<_>>() {
-            match index.assignment(&name).cloned() {
+            match index.assignment(&name) {
                 Some(assignment) => self.start(&name, assignment, None),
-                None => self.shared.reporter.cluster_unselected(&name),
+                None => self.unselected(&name),
             }
         }
     }

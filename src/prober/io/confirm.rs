@@ -18,7 +18,7 @@ use crate::{
     prober::{
         decide::Confirmation,
         io::named,
-        standby::{Selection, SharedIndex},
+        selection::{Selection, SharedIndex},
     },
     runtime::{
         seed::{CallError, Seed},

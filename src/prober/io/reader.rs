@@ -100,8 +100,21 @@ pub(crate) struct LeaseReader {
 }
 
 impl LeaseReader {
-    /// Begins to read the cluster of this name. What a standby has read is counted by `counted`.
-    pub(crate) fn begin(name: Arc<str>, orders: ReadSettings, counted: Option<InState>) -> Self {
+    /// Has a cluster read by this: by the reader that there is, or a new one. What one without a term has read is
+    /// counted by `counted`.
+    pub(crate) fn obtain(
+        reader: &mut Option<Self>,
+        name: &Arc<str>,
+        orders: ReadSettings,
+        counted: impl FnOnce() -> Option<InState>,
+    ) {
+        match reader {
+            Some(reader) => reader.follow(orders),
+            None => *reader = Some(Self::begin(name.clone(), orders, counted())),
+        }
+    }
+
+    fn begin(name: Arc<str>, orders: ReadSettings, counted: Option<InState>) -> Self {
         let (sender, receiver) = watch::channel(orders.clone());
         // One waits to be taken up, while the next is read.
         let (news, reads) = mpsc::channel(1);
@@ -136,7 +149,7 @@ impl LeaseReader {
 
     /// Reads by this from now on, and keeps the evidence. No list is read out of turn, except when a term begins: a
     /// policy may apply to a thousand clusters.
-    pub(crate) fn follow(&self, orders: ReadSettings) {
+    fn follow(&self, orders: ReadSettings) {
         self.orders.send_if_modified(|before| {
             let changed = !before.is_same(&orders);
             let recalled = orders.recalled.or(before.recalled.take());
@@ -155,11 +168,6 @@ impl LeaseReader {
             Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
             _ => std::future::pending().await,
         }
-    }
-
-    /// Whether it has ended, by a defect.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.task.is_finished()
     }
 }
 

@@ -231,11 +231,8 @@ impl Operator {
         };
         let protected = self.decider.protection() != Protection::None;
         let conclusion = asks.map(|aim| conclusion(aim, protected, period));
-        let unread = Leases::Unread {
-            reason: "Unreachable",
-            message: "",
-        };
-        let leases = conclusion.as_ref().map_or(unread, Leases::Judged);
+        let unread = Unread::new("Unreachable", String::new());
+        let leases = conclusion.as_ref().ok_or(&unread);
         self.learn(Input::Leases(leases, shoot.gate()));
         self.judge();
     }

@@ -7,15 +7,17 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{Decider, Leases};
+use super::Decider;
 use crate::{
     api::Protection,
     cluster::Settings,
     prober::{
         finding::Finding,
+        lease_judge::Conclusion,
         proof::Proof,
         verdict::{Doubt, Verdict},
     },
+    shoot::Unread,
     util::now::Now,
 };
 
@@ -72,7 +74,12 @@ impl Decider {
     }
 
     /// The leases were read, or could not be; `gate` is why the first Gate that does not pass does not.
-    pub(super) fn read(&mut self, leases: Leases<'_>, gate: Option<String>, now: Now) {
+    pub(super) fn read(
+        &mut self,
+        leases: Result<&Conclusion, &Unread>,
+        gate: Option<String>,
+        now: Now,
+    ) {
         let Some(settings) = self.treatment.settings().cloned() else {
             return;
         };
@@ -80,10 +87,12 @@ impl Decider {
         self.evidence.gate = gate;
         self.confirmed.renew();
         let conclusion = match leases {
-            Leases::Judged(conclusion) => conclusion,
-            Leases::Unread { reason, message } => {
-                let message = message.to_owned();
-                self.told.finding = Finding::Unread { reason, message };
+            Ok(conclusion) => conclusion,
+            Err(unread) => {
+                self.told.finding = Finding::Unread {
+                    reason: unread.reason,
+                    message: unread.message.clone(),
+                };
                 return self.evidence.lapse();
             }
         };

@@ -7,6 +7,7 @@ use crate::{
         dependents::{Answer, Event, Request},
         lease_judge::Conclusion,
     },
+    shoot::Unread,
 };
 
 /// Something that the cluster's loop has learnt.
@@ -16,7 +17,7 @@ pub enum Input<'a> {
     Objects(Box<Assignment>),
     /// The leases were read, or could not be, by the current settings; and why the first Gate that does not
     /// pass does not.
-    Leases(Leases<'a>, Option<String>),
+    Leases(Result<&'a Conclusion, &'a Unread>, Option<String>),
     /// The check results, or the checks, have changed: why the first Gate that does not pass does not.
     Gate(Option<String>),
     /// Answer to a request about a dependent.
@@ -27,20 +28,6 @@ pub enum Input<'a> {
     Time,
     /// The process is to end.
     ShutDown,
-}
-
-/// The result of a read of the leases.
-#[derive(Clone, Copy, Debug)]
-pub enum Leases<'a> {
-    /// Judged.
-    Judged(&'a Conclusion),
-    /// Not read, or not understood.
-    Unread {
-        /// Why, in CamelCase.
-        reason: &'static str,
-        /// Why: names the object and the remedy.
-        message: &'a str,
-    },
 }
 
 /// Tells whether the Cluster and its policy match the watches, from the surest to the least.

@@ -83,7 +83,7 @@ fn recalled(minutes: i64, protection: Protection, names: &[&str]) -> Decider {
 /// The leases are judged like this, which were read of a cluster that was protected, or was not.
 fn judge(decider: &mut Decider, verdict: Verdict, protected: bool) -> Vec<Effect> {
     let conclusion = conclusion(verdict, protected);
-    learn(decider, Input::Leases(Leases::Judged(&conclusion), None))
+    learn(decider, Input::Leases(Ok(&conclusion), None))
 }
 
 /// It learns this, and need not wait for its turn.
@@ -190,7 +190,7 @@ fn a_restore_begins_with_its_turn(
     let mut decider = protected(9, Protection::Active);
     let healthy = conclusion(Verdict::Healthy, true);
     let turn = || after(seconds).mono;
-    let leases = Input::Leases(Leases::Judged(&healthy), gate.map(str::to_owned));
+    let leases = Input::Leases(Ok(&healthy), gate.map(str::to_owned));
     let _ = decider.step(leases, now(), turn);
     assert_eq!(
         decider.told.held_back == Some(HeldBack::Paced),

@@ -20,30 +20,30 @@ use crate::{
 };
 
 /// Which policy applies to which cluster, by watches of both.
-pub(in crate::prober) struct Selection {
-    pub(in crate::prober) index: SharedIndex,
+pub(super) struct Selection {
+    pub(super) index: SharedIndex,
     /// How the watch of ProbePolicies fares.
-    pub(in crate::prober) policies: WatchState,
+    pub(super) policies: WatchState,
     /// The same of Clusters.
-    pub(in crate::prober) clusters: WatchState,
+    pub(super) clusters: WatchState,
     policy_events: BoxStream<'static, Event<DeserializeGuard<ProbePolicy>>>,
     cluster_events: BoxStream<'static, Event<Cluster>>,
 }
 
 /// The index, by which whoever reads an object anew compares it. Clones are the same.
 #[derive(Clone, Default)]
-pub(in crate::prober) struct SharedIndex(Arc<Mutex<Index>>);
+pub(super) struct SharedIndex(Arc<Mutex<Index>>);
 
 impl SharedIndex {
     /// Waits until nobody else has it.
-    pub(in crate::prober) fn lock(&self) -> MutexGuard<'_, Index> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Index> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Selection {
     /// Begins to watch. With `dry_run` every policy is one with the mode `DryRun`.
-    pub(in crate::prober) fn watch(client: &Client, dry_run: bool, watches: &Watches) -> Self {
+    pub(super) fn watch(client: &Client, dry_run: bool, watches: &Watches) -> Self {
         let policies = watches.begin("ProbePolicies", "watch-probepolicies");
         let clusters = watches.begin("Clusters", "watch-clusters");
         let api: Api<DeserializeGuard<ProbePolicy>> = Api::all(client.clone());
@@ -67,7 +67,7 @@ impl Selection {
 
     /// Waits for the next event: whether it is about a policy, and what it changed. Nothing is lost if it is
     /// not waited for to the end.
-    pub(in crate::prober) async fn changed(&mut self) -> (bool, Changed) {
+    pub(super) async fn changed(&mut self) -> (bool, Changed) {
         tokio::select! {
             // Policies first: they decide what the clusters' events mean.
             biased;
