@@ -10,7 +10,7 @@ use super::{
 
 /// Statement of the objects about a cluster. What was (a protection, a delay since it became eligible)
 /// is not known here.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Assignment {
     /// The Cluster's `metadata.uid`, for owner references.
     pub uid: Arc<str>,

@@ -248,7 +248,7 @@ impl ClusterLoop {
             context: self.acting.term.reads.clone(),
             uid: self.uid.clone(),
             protected: decider.protection() != Protection::None,
-            cut: decider.cut().map(|cut| (cut, decider.is_ended())),
+            cut: decider.cut(),
             awaits: awaits.map(|(since, returning)| (since, !returning.is_complete())),
             recalled: None,
             settings,

@@ -31,6 +31,7 @@ use crate::{
     prober::{
         dependents::{Dependents, Request, What},
         finding::{Finding, HeldBack},
+        proof::Proof,
         step::{Aim, Step},
         treatment::Treatment,
         verdict::Returning,
@@ -138,7 +139,10 @@ impl Decider {
                 self.assignment = assignment;
                 self.confirmed = Confirmed::default();
             }
-            Input::Confirmed(confirmation) => self.confirmed(confirmation, now.mono),
+            Input::Confirmed(confirmation) => {
+                let valid = Proof::length(self.evidence.period);
+                self.confirmed.answered(confirmation, (now.mono, valid));
+            }
             Input::Leases(leases, gate) => self.read(leases, gate, now),
             Input::Gate(gate) => self.evidence.gate = gate,
             Input::Answer(of, answer) => self.dependents.answer(&of, answer, now.mono),

@@ -62,7 +62,7 @@ impl ClusterLoop {
             protected_since: protected.map(|since| since.stamp),
             silent_since: decider.silent_since(),
             grace: decider.grace(),
-            max_protection_reached: decider.cut().map(|at| at.stamp),
+            max_protection_reached: decider.cut().map(|(at, _)| at.stamp),
             overdue: overdue_in.is_some_and(|rest| rest.is_zero()),
             looked_at,
             last_action: told.last_action.clone(),

@@ -317,12 +317,9 @@ impl Operator {
         if !before.is_like(self.decider.treatment()) {
             (self.saw, self.leases) = (None, None);
         }
-        match self.decider.treatment() {
-            Treatment::Complete(Aim::Release, _) if self.seen.1 == Gone => {
-                self.saw = self.is_buried().then_some(Aim::Release);
-            }
-            Treatment::Complete(aim, _) => self.saw = Some(*aim),
-            _ => {}
+        if let Treatment::Complete(aim, _) = self.decider.treatment() {
+            let waits = self.seen.1 == Gone && !self.is_buried();
+            self.saw = Some(*aim).filter(|_| !waits);
         }
         sent
     }

@@ -2,7 +2,7 @@
 
 use dependency_watchdog::{
     api::{ClusterHealth, DependentStatus},
-    cluster::{Assignment, Skip, Then},
+    cluster::Assignment,
     gardener::Cluster,
     prober::{
         decide::{Decider, Input},
@@ -95,17 +95,8 @@ fuzzed!(
             return Ok(());
         };
         let owed = owed(&status.dependents);
-        let gone = Box::new(Assignment {
-            uid: "uid".into(),
-            skip: Some(Skip {
-                reason: "Gone",
-                message: String::new(),
-                then: Then::Bury,
-            }),
-            selected: None,
-            former: None,
-        });
-        let now = Now::read();
+        let (mut gone, now) = (Box::<Assignment>::default(), Now::read());
+        gone.bury();
         let mut decider = Decider::recall(Some(&status), gone.clone(), (false, false), now);
         prop_assert!(
             is_kept(decider.dependents(), &owed),

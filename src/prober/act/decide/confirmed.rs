@@ -17,7 +17,6 @@ use crate::{
     prober::{
         finding::HeldBack,
         lease_judge::Conclusion,
-        proof::Proof,
         verdict::{Doubt, Verdict},
     },
     util::mono_time::MonoTime,
@@ -114,12 +113,6 @@ impl Confirmed {
 }
 
 impl Decider {
-    /// Takes in an answer.
-    pub(super) fn confirmed(&mut self, confirmation: Confirmation, now: Instant) {
-        let valid = Proof::length(self.evidence.period);
-        self.confirmed.answered(confirmation, (now, valid));
-    }
-
     /// Asks while an outage is being proven, at most two thirds of a renewal period before the proof can be
     /// complete: the leases are read in each third.
     pub(super) fn confirm_ahead(

@@ -37,15 +37,10 @@ impl Cut {
 }
 
 impl Decider {
-    /// When maxProtection last ended a protection: leases that have been silent since before count neither
-    /// way.
-    pub fn cut(&self) -> Option<Since> {
-        self.cut.at
-    }
-
-    /// Tells whether it ended the protection at hand.
-    pub(crate) fn is_ended(&self) -> bool {
-        self.cut.is_at_hand
+    /// When maxProtection last ended a protection, and whether that is the one at hand: leases that have been silent
+    /// since before count neither way.
+    pub fn cut(&self) -> Option<(Since, bool)> {
+        Some((self.cut.at?, self.cut.is_at_hand))
     }
 
     /// Sets the cut once a protection has lasted too long and is not healthy: leases that have been silent since
