@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    eligibility::{Skip, Then},
+    eligibility::Skip,
     selection::PolicyHold,
     settings::{Dependent, Settings, SettingsError},
 };
@@ -42,32 +42,10 @@ impl Assignment {
         self.selected.as_ref().or(self.former.as_ref())
     }
 
-    /// Hold of the policy that applies, or did last.
-    pub fn hold(&self) -> PolicyHold {
-        self.responsible().map(|it| it.hold).unwrap_or_default()
-    }
-
     /// The dependents of the policy that applies, as far as it is known how it does.
     pub fn dependents(&self) -> &[Dependent] {
-        let settings = self.selected.as_ref().map(|selected| &selected.settings);
-        match settings {
-            Some(Ok(settings)) => &settings.dependents,
-            _ => &[],
-        }
-    }
-
-    /// Tells whether the Cluster is gone.
-    pub fn is_gone(&self) -> bool {
-        let skip = self.skip.as_ref();
-        skip.is_some_and(|skip| skip.then == Then::Bury)
-    }
-
-    /// Notes that the Cluster is gone. The policy that is responsible stays.
-    pub fn bury(&mut self) {
-        self.skip = Some(Skip {
-            reason: "Gone",
-            message: "the Cluster is gone".to_owned(),
-            then: Then::Bury,
-        });
+        let selected = self.selected.as_ref();
+        let settings = selected.and_then(|selected| selected.settings.as_ref().ok());
+        settings.map(|it| &*it.dependents).unwrap_or_default()
     }
 }

@@ -39,6 +39,28 @@ pub enum Treatment {
     Idle(Finding),
 }
 
+impl Assignment {
+    /// Hold of the policy that applies, or did last.
+    pub fn hold(&self) -> PolicyHold {
+        self.responsible().map(|it| it.hold).unwrap_or_default()
+    }
+
+    /// Tells whether the Cluster is gone.
+    pub fn is_gone(&self) -> bool {
+        let skip = self.skip.as_ref();
+        skip.is_some_and(|skip| skip.then == Then::Bury)
+    }
+
+    /// Notes that the Cluster is gone. The policy that is responsible stays.
+    pub fn bury(&mut self) {
+        self.skip = Some(Skip {
+            reason: "Gone",
+            message: "the Cluster is gone".to_owned(),
+            then: Then::Bury,
+        });
+    }
+}
+
 /// Knowledge of a cluster besides its objects.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known<'a> {
