@@ -1,4 +1,4 @@
-//! How often a command is run that leaves processes behind.
+//! Pauses between the runs of a command that leaves processes behind.
 //!
 //! A command that is cut goes on in its container: no API ends it. One that hangs would leave a process in
 //! each period, until the container has no memory or no process left. So it is run ever more rarely.
@@ -49,7 +49,7 @@ impl Cuts {
         *self = Self::default();
     }
 
-    /// What the next run waits for.
+    /// Returns what the next run waits for.
     pub fn wait(&self) -> Option<Wait> {
         self.wait
     }

@@ -95,7 +95,7 @@ impl Runner {
         self.request(namespace, action, timeout).await.outcome
     }
 
-    /// One run of a check of this cluster, when it is its turn. `cuts` counts commands that do not end.
+    /// Makes one run of a check of this cluster, when it is its turn. `cuts` counts commands that do not end.
     pub async fn run(&self, cluster: &str, check: &HealthCheck, cuts: &mut Cuts) -> Run {
         let timeout = seconds(check.timeout_seconds);
         if let Some(action) = &check.exec {

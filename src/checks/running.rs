@@ -48,7 +48,7 @@ struct State {
     since: Option<Timestamp>,
     /// Until when it counts for something.
     fresh_until: Option<Instant>,
-    /// What the next run waits for.
+    /// Pause before the next run.
     wait: Option<Wait>,
     tolerated: Option<Duration>,
     told: Option<Instant>,

@@ -12,8 +12,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct ToldState(Option<&'static Kind>);
 
-/// Event of a state in which a cluster is in trouble. That one is DEGRADED is told by its probes,
-/// if it lasts.
+/// Event of a state in which a cluster is in trouble. `DEGRADED` has none here: if it lasts, the event about failing
+/// probes tells it.
 fn trouble(state: ClusterState) -> Option<&'static Kind> {
     match state {
         ClusterState::Offline => Some(&OFFLINE),

@@ -35,15 +35,15 @@ pub(super) type Record = Option<Box<ClusterHealthStatus>>;
 /// Beginning of a loop's term.
 pub(super) struct Beginning {
     pub(super) term: Term,
-    /// What an earlier run has left; the ClusterHealth is to be read if that is unknown.
+    /// Record of an earlier run. `None`: it is not known, and to be read.
     pub(super) known: Option<Record>,
-    /// Whether the cluster was there before the operator.
+    /// The cluster was there before the operator.
     pub(super) is_start: bool,
-    /// Whether one of its dependents was marked then.
+    /// One of its dependents was marked then.
     pub(super) is_marked: bool,
 }
 
-/// One cluster's loop in a term: it reads, tells the decider, carries out what that decides, and reports.
+/// Loop of one cluster in a term: reads, tells the decider, carries out what that decides, and reports.
 struct ClusterLoop {
     name: Arc<str>,
     assignment: watch::Receiver<Box<Assignment>>,
@@ -59,7 +59,7 @@ struct ClusterLoop {
     policy: Option<Arc<str>>,
     /// The UID of the Cluster that is observed.
     uid: Option<Arc<str>>,
-    /// What was last observed of the cluster beside its leases; `None` before the reader has been told of this term.
+    /// State beside the leases, as last observed; `None` before the reader has been told of this term.
     view: Option<View>,
     counted: InState,
 }

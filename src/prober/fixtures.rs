@@ -1,12 +1,34 @@
-//! Dependents for tests.
+//! Dependents, rules and moments for tests.
 
 use std::time::Duration;
 
 use crate::{
     api::DependentRef,
     cluster::{Dependent, Scale},
-    prober::step::{Family, Observed, Record},
+    prober::{
+        step::{Family, Observed, Record},
+        verdict::LeaseRules,
+    },
+    util::mono_time::MonoTime,
 };
+
+/// A lease is renewed every 10 s and expires after 30 s; the proof takes 15 s.
+pub(super) const RULES: LeaseRules = LeaseRules {
+    grace: Duration::from_secs(40),
+    fraction: 0.6,
+    recovery: 0.6,
+    minimum: 2,
+    interval: Duration::from_secs(10),
+    jitter_factor: 0.0,
+    timeout: Duration::from_secs(5),
+    failure_threshold: 1,
+    success_threshold: 1,
+};
+
+/// The moment so many seconds after the clock's zero.
+pub(super) fn at(seconds: f64) -> MonoTime {
+    MonoTime::from_nanos((seconds * 1e9).round() as i128)
+}
 
 /// A workload without annotations, its replicas in place.
 pub(super) fn observed(replicas: i32) -> Observed {

@@ -1,4 +1,4 @@
-//! What there is to tell: windows that open and close, and what is done to pods.
+//! News of a namespace: windows that open and close, and what is done to pods.
 
 use std::sync::Arc;
 

@@ -120,11 +120,10 @@ impl Namespace {
 
     /// Takes up the pods that a list shows.
     pub(super) fn put_pods(&mut self, pods: Vec<Pod>, now: Instant) {
-        let before = std::mem::take(&mut self.pods);
+        let listed: BTreeSet<_> = pods.iter().map(Pod::uid).collect();
+        self.pods.retain(|uid, _| listed.contains(&**uid));
         for pod in pods {
-            let since = before.get(pod.uid()).map_or(now, |it| it.since);
-            let pod = pod.looping_since(since);
-            self.pods.insert(pod.uid.clone(), pod);
+            self.put_pod(pod, now);
         }
     }
 

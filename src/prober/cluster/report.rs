@@ -54,7 +54,7 @@ impl ClusterLoop {
             policy: policy
                 .filter(|_| assignment.selected.is_some() || engaged || !looked_at)
                 .cloned(),
-            mode: if dry_run { Mode::DryRun } else { Mode::Enforce },
+            mode: Mode::Enforce.or_dry_run(dry_run),
             finding: told.finding.clone(),
             observed,
             checks,

@@ -250,7 +250,7 @@ impl LeaseJudge {
     }
 
     /// Returns whether Nodes and Machines are to be read now, consistently: a verdict depends on them, or is about to.
-    /// They are while a suspect is watched, unless they were read less than a renewal period before that began; and
+    /// That is so while a suspect is watched, unless they were read less than a renewal period before that began; and
     /// again and again while the cluster is suspect or protected.
     pub fn wants_facts(&self) -> bool {
         let seen = self.assessment.as_ref();

@@ -65,7 +65,7 @@ pub struct Event {
     pub what: What,
     /// How often somebody has scaled it to zero within the minute after a restore.
     pub again: u32,
-    /// What was seen that asked for it; may be empty.
+    /// Reason: what was seen that asked for it; may be empty.
     pub why: String,
 }
 

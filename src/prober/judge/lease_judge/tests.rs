@@ -4,26 +4,13 @@ use rstest::rstest;
 
 use super::*;
 use crate::{
-    prober::{nodes::Exclusion, verdict::Doubt},
+    prober::{
+        fixtures::{RULES, at},
+        nodes::Exclusion,
+        verdict::Doubt,
+    },
     shoot::{Lease, List, Node, RenewTime},
 };
-
-/// A lease is renewed every 10 s and expires after 30 s; the proof takes 15 s.
-const RULES: LeaseRules = LeaseRules {
-    grace: Duration::from_secs(40),
-    fraction: 0.6,
-    recovery: 0.6,
-    minimum: 2,
-    interval: Duration::from_secs(10),
-    jitter_factor: 0.0,
-    timeout: Duration::from_secs(5),
-    failure_threshold: 1,
-    success_threshold: 1,
-};
-
-fn at(seconds: f64) -> MonoTime {
-    MonoTime::from_nanos((seconds * 1e9).round() as i128)
-}
 
 fn seconds(moment: MonoTime) -> f64 {
     moment.nanos() as f64 / 1e9

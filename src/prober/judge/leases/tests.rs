@@ -1,14 +1,10 @@
 use rstest::rstest;
 
 use super::*;
-use crate::shoot::List;
+use crate::{prober::fixtures::at, shoot::List};
 
 /// Our moment 0 by the server's clock.
 const EPOCH: i64 = 1_700_000_000;
-
-fn at(seconds: f64) -> MonoTime {
-    MonoTime::from_nanos((seconds * 1e9).round() as i128)
-}
 
 /// The lease "n", written at `revision`, stamped at that second after the epoch.
 fn lease(revision: u64, stamp: impl Into<Option<i64>>) -> Lease {

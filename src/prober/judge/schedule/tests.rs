@@ -2,22 +2,12 @@ use proptest::prelude::*;
 use rstest::rstest;
 
 use super::*;
+use crate::prober::fixtures::{self, at};
 
 const RULES: LeaseRules = LeaseRules {
-    grace: Duration::from_secs(40),
-    fraction: 0.6,
-    recovery: 0.6,
-    minimum: 2,
-    interval: Duration::from_secs(10),
     jitter_factor: 0.2,
-    timeout: Duration::from_secs(5),
-    failure_threshold: 1,
-    success_threshold: 1,
+    ..fixtures::RULES
 };
-
-fn at(seconds: f64) -> MonoTime {
-    MonoTime::from_nanos((seconds * 1e9).round() as i128)
-}
 
 /// Read at 100 s, with a renewal period of 9 s.
 fn seen(suspect_at: Option<f64>, expires_at: Option<f64>) -> Assessment {
