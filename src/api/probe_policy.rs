@@ -248,8 +248,8 @@ pub struct ProbePolicyStatus {
     )]
     pub protected_clusters: Vec<String>,
 
-    /// Conditions: Ready, Protecting, Degraded and Conflicted always; Reconciling, Stalled and
-    /// WidespreadOutage while true. Degraded: a person must look.
+    /// Conditions: Ready, Protecting, Degraded and Conflicted always; Reconciling and Stalled
+    /// while true. Degraded: a person must look.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = by_type)]
     pub conditions: Vec<Condition>,

@@ -2,9 +2,8 @@
 //! ProbePolicies, and events.
 //!
 //! The loops hand in a [`ClusterReport`] whenever they know more; the fleet hands in
-//! [`PolicyReport`]s. `status` and `policy` turn those into statuses, `urgency` tells which
-//! of these say something new, and `widespread` sees what many clusters have in common: plain functions
-//! all. What has just become otherwise is also told as events.
+//! [`PolicyReport`]s. `status` and `policy` turn those into statuses, and `urgency` tells which of these
+//! say something new: plain functions all. What has just become otherwise is also told as events.
 
 mod changes;
 mod cluster;
@@ -19,7 +18,6 @@ mod record;
 mod status;
 mod summary;
 mod urgency;
-mod widespread;
 mod wording;
 mod writer;
 

@@ -25,8 +25,6 @@ pub(crate) const DELETING: &str = "Deleting";
 
 /// Present while a cluster is protected for so long that somebody must look.
 pub const PROTECTED_TOO_LONG: &str = "ProtectedTooLong";
-/// Present while many clusters are silent that fell silent at once.
-pub const WIDESPREAD_OUTAGE: &str = "WidespreadOutage";
 
 /// The longest message, in characters: it may quote what somebody else wrote.
 const MAX_MESSAGE: usize = 4_096;

@@ -102,13 +102,6 @@ impl<R: Reported, M: 'static> Policies<R, M> {
         policy.filter(|policy| **policy.report.uid() == *uid)
     }
 
-    /// Has all statuses compared.
-    pub(crate) fn hurry(&mut self) {
-        for policy in self.0.values_mut() {
-            policy.schedule.hurry(Instant::now());
-        }
-    }
-
     /// Begins to write this status of a policy, unless it says nothing new. `all` are the policies in the
     /// content; when that has ended, `wrote` receives the events.
     pub(crate) fn write<C: 'static>(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::{api::core::v1::ObjectReference, jiff::Timestamp};
+use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::time::Instant;
 
 use super::{
@@ -18,18 +18,16 @@ use super::{
     record::{Record, Said, Written},
     summary::{Standing, Summary},
     urgency::concerns_policies,
-    widespread::silent_since,
 };
 use crate::{
     api::{ClusterHealthStatus, ClusterState, OUTAGE, ProbePolicy},
     observer::told::ToldState,
-    prober::{dependents::Event as Met, verdict::Verdict},
+    prober::dependents::Event as Met,
     status::{
         conditions::DEGRADED,
         events::{Event, holding, kinds::EXEC_TIMEOUT_TOLERATED, regarding},
         request::{Applied, WriteError},
     },
-    util::now::wall,
 };
 
 /// A cluster without a verdict counts as new for this long, and then as one that cannot be judged. Twice
@@ -43,10 +41,6 @@ pub(super) struct Cluster {
     pub(super) record: Record,
     /// Until when it counts as new while it has no verdict.
     pub(super) new_until: Instant,
-    /// Since when its nodes are silent, if they are and that is known.
-    pub(super) silent_since: Option<Timestamp>,
-    /// They were heard in this run.
-    heard: bool,
     /// Whether it can be judged, as it was told.
     hysteresis: Hysteresis,
     /// Its state, as it was told.
@@ -67,8 +61,6 @@ impl Cluster {
         let new_for = if is_known { Duration::ZERO } else { NEW };
         Self {
             new_until: Instant::now() + new_for,
-            silent_since: silent_since(status, None, false, wall()),
-            heard: false,
             hysteresis: Hysteresis::recorded(status),
             state: ToldState::recorded(status),
             changes: Changes::new(status.state),
@@ -123,17 +115,12 @@ impl Cluster {
             self.new_until = Instant::now();
         }
         let concerns_policies = before.is_none_or(|it| concerns_policies(it, &now));
-        let finding = &now.report.finding;
-        self.heard |= matches!(finding, Finding::Judged(Verdict::Healthy, _));
-        let before = self.silent_since;
-        self.silent_since = silent_since(&now.status, before, self.heard, wall());
         self.record.want(now);
         (event, concerns_policies)
     }
 
     /// Its ClusterHealth is deleted.
     pub(super) fn delete(&mut self, unselected: bool) {
-        self.silent_since = None;
         self.record.delete(unselected);
     }
 

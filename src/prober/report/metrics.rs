@@ -19,8 +19,6 @@ pub(crate) struct HealthMetrics {
     protected: Gauge,
     overdue: Gauge,
     owed: Gauge,
-    /// Those that fell silent at once.
-    pub(super) widespread: Gauge,
     pub(super) writer: WriterMetrics,
 }
 
@@ -55,12 +53,6 @@ impl HealthMetrics {
             "owed_dependents",
             "Dependents that are owed their replicas",
             self.owed.clone(),
-        );
-        registry.register(
-            "widespread_outage_clusters",
-            "Clusters that fell silent together and still are, if they are so many that a common \
-             cause is likely; otherwise 0",
-            self.widespread.clone(),
         );
         self.writer
             .register(registry, &["ClusterHealth", "ProbePolicy"]);
@@ -97,7 +89,6 @@ impl HealthMetrics {
     pub(crate) fn stand_by(&self) {
         self.policies(&[]);
         self.counted(&[]);
-        self.widespread.set(0);
         self.writer.stand_by();
     }
 }

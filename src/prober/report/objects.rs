@@ -18,7 +18,6 @@ use super::{
     metrics::HealthMetrics,
     policy::{More, PolicyReport, RIGHTS},
     record::Record,
-    widespread::Widespread,
 };
 use crate::{
     api::{ClusterHealth, ProbePolicy, ProbePolicyStatus},
@@ -26,7 +25,6 @@ use crate::{
     status::{
         events::Event,
         policies::{Policies, Policy, Reported},
-        set,
     },
 };
 
@@ -43,7 +41,6 @@ pub(super) struct Objects {
     left: BTreeMap<Arc<str>, ProbePolicyStatus>,
     /// The clusters without a ClusterHealth in the list that is in progress.
     unlisted: BTreeSet<Arc<str>>,
-    widespread: Option<Widespread>,
     metrics: HealthMetrics,
     /// Something has changed that concerns policies.
     concerns_policies: bool,
@@ -243,24 +240,6 @@ impl Objects {
             self.forget(name);
             self.concerns_policies = true;
         }
-    }
-
-    fn tell_widespread(&mut self, found: Option<Widespread>) {
-        if self.widespread == found {
-            return;
-        }
-        match (&self.widespread, &found) {
-            (None, Some(found)) => tracing::warn!("{}", found.message()),
-            (Some(before), None) => {
-                let first = before.first;
-                tracing::warn!(%first, "of the clusters that fell silent at once, few still are");
-            }
-            _ => {}
-        }
-        let clusters = found.as_ref().map_or(0, |found| found.clusters.len());
-        set(&self.metrics.widespread, clusters);
-        self.widespread = found;
-        self.policies.hurry();
     }
 }
 

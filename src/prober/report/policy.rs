@@ -11,14 +11,13 @@ use std::{
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 
 use self::tally::{Tally, tally};
-use super::{summary::Summary, widespread::Widespread};
+use super::summary::Summary;
 use crate::{
     api::{MAX_PROTECTED_NAMES, ProbePolicyStatus},
     cluster::PolicyHold,
     status::{
         conditions::{
-            self, CONFLICTED, DELETING, PROTECTING, READY, RECONCILING, STALLED, WIDESPREAD_OUTAGE,
-            condition,
+            self, CONFLICTED, DELETING, PROTECTING, READY, RECONCILING, STALLED, condition,
         },
         finalizer::Finalizer,
         policies::Policy,
@@ -99,10 +98,9 @@ impl More {
     }
 }
 
-/// The status of a policy; `widespread` are clusters that fell silent at once, of whichever policy.
+/// The status of a policy.
 pub(super) fn status<'a>(
     policy: &'a Policy<PolicyReport, More>,
-    widespread: Option<&Widespread>,
     cluster: impl Fn(&str) -> Option<Summary<'a>>,
     now: Timestamp,
 ) -> ProbePolicyStatus {
@@ -115,12 +113,6 @@ pub(super) fn status<'a>(
     wanted.push(protecting(report.hold, &tally));
     wanted.push(degraded(report, &tally, policy.more.lacking.as_deref()));
     wanted.push(conflicted(report));
-    let affected = widespread.filter(|spread| {
-        let mut clusters = report.selected.iter().chain(&policy.more.holding);
-        clusters.any(|name| spread.clusters.contains(name))
-    });
-    let spread = affected.map(Widespread::message);
-    wanted.extend(spread.map(|it| condition(WIDESPREAD_OUTAGE, true, "SilentAtOnce", it)));
     let generation = Some(report.generation);
     let protected = tally.protected.into_iter().take(MAX_PROTECTED_NAMES);
     ProbePolicyStatus {

@@ -34,8 +34,6 @@ pub(super) struct Summary<'a> {
     pub(super) reason: &'a str,
     /// What the finding amounts to.
     pub(super) standing: Standing,
-    /// Whether it is probed, so that it can be seen to fall silent.
-    pub(super) probed: bool,
     /// Why a dependent is not where it should be, in one word.
     pub(super) trouble: Option<&'a str>,
 }
@@ -80,7 +78,6 @@ impl<'a> Summary<'a> {
             looked_at: false,
             overdue: holds(PROTECTED_TOO_LONG).is_some(),
             reason,
-            probed: !skipped,
             standing,
             trouble,
         }

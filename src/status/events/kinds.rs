@@ -60,8 +60,6 @@ kinds! {
     NOT_CONFLICTED: ProbePolicy Normal "NoConflict" "Select",
     FIRST_PROTECTED: ProbePolicy Warning "Protecting" "ScaleDown",
     NONE_PROTECTED: ProbePolicy Normal "NoneProtected" "ScaleUp",
-    WIDESPREAD_OUTAGE: ProbePolicy Warning "WidespreadOutage" "Observe",
-    WIDESPREAD_OUTAGE_OVER: ProbePolicy Normal "WidespreadOutageOver" "Observe",
     RIGHTS_MISSING: ProbePolicy Warning "RightsMissing" "Review",
     RIGHTS_SUFFICE: ProbePolicy Normal "RightsSuffice" "Review",
     FINALIZER_ADDED: ProbePolicy Normal "FinalizerAdded" "AddFinalizer",

@@ -164,7 +164,6 @@ async fn a_run_is_counted_as_it_was() {
         "protected_clusters",
         "overdue_clusters",
         "owed_dependents",
-        "widespread_outage_clusters",
         "status_writes_in_flight",
         "status_writes_due",
     ] {

@@ -25,8 +25,8 @@ ProbePolicy | | unseen | InProgress | Progressing | dependency-watchdog has yet 
 ProbePolicy | Ready=True:Probing | old | InProgress | Progressing | dependency-watchdog has yet to look at it
 ProbePolicy | Ready=False:Reconciling Reconciling=True:FirstProbes | | InProgress | Progressing | FirstProbes
 ProbePolicy | Ready=True:Probing Protecting=False:NoOutage Conflicted=False:NoConflict | | Current | Healthy | Probing
-ProbePolicy | Ready=True:Probing Protecting=True:Outage Degraded=True:Undetermined WidespreadOutage=True:SilentAtOnce | \
-    | Current | Healthy | Probing; SilentAtOnce; Outage; Undetermined
+ProbePolicy | Ready=True:Probing Protecting=True:Outage Degraded=True:Undetermined | | Current | Healthy | \
+    Probing; Outage; Undetermined
 ProbePolicy | Ready=True:Probing Conflicted=True:Outranked | | Current | Healthy | Probing
 ProbePolicy | Ready=True:Suspended | suspended | Current | Suspended | Suspended
 ProbePolicy | Ready=True:DryRun Degraded=True:NotRestored | | Current | Healthy | DryRun; NotRestored

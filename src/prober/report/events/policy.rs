@@ -12,22 +12,17 @@ use crate::{
             kinds::{
                 CONFLICTED, FINALIZER_ADDED, FINALIZER_REMOVED, FIRST_PROTECTED, INVALID,
                 LETTING_GO, NONE_PROTECTED, NOT_CONFLICTED, RIGHTS_MISSING, RIGHTS_SUFFICE, VALID,
-                WIDESPREAD_OUTAGE, WIDESPREAD_OUTAGE_OVER,
             },
             rules::{Rule, changes},
         },
     },
 };
 
-const RULES: [Rule; 6] = [
+const RULES: [Rule; 5] = [
     Rule::begins(conditions::STALLED, &INVALID).ends(&VALID, "the policy is valid, and obeyed"),
     Rule::begins(conditions::CONFLICTED, &CONFLICTED).ends(
         &NOT_CONFLICTED,
         "no cluster that the policy selects is probed by another one any more",
-    ),
-    Rule::begins(conditions::WIDESPREAD_OUTAGE, &WIDESPREAD_OUTAGE).ends(
-        &WIDESPREAD_OUTAGE_OVER,
-        "few of the clusters that fell silent at once still are, or none of this policy",
     ),
     Rule::begins(conditions::PROTECTING, &FIRST_PROTECTED).ends(
         &NONE_PROTECTED,
@@ -77,7 +72,6 @@ mod tests {
                 fixtures::{assessment, owed, policy_of, report, said_of, selecting},
                 policy::PolicyReport,
                 summary::Summary,
-                widespread::Widespread,
             },
             verdict::Verdict,
         },
@@ -117,7 +111,6 @@ mod tests {
         policy: PolicyReport,
         cluster: ClusterReport,
         holding: bool,
-        widespread: bool,
         lacking: Option<&'static str>,
     }
 
@@ -127,7 +120,6 @@ mod tests {
             policy,
             cluster: report(Finding::Judged(Verdict::Healthy, seen)),
             holding: false,
-            widespread: false,
             lacking: None,
         }
     }
@@ -144,13 +136,6 @@ mod tests {
         }
     }
 
-    fn widespread() -> Case {
-        Case {
-            widespread: true,
-            ..case(sound())
-        }
-    }
-
     fn lacking(right: &'static str) -> Case {
         Case {
             lacking: Some(right),
@@ -161,12 +146,6 @@ mod tests {
     fn status(case: &Case, before: &ProbePolicyStatus) -> ProbePolicyStatus {
         let name: Arc<str> = "a".into();
         let holding: BTreeSet<Arc<str>> = [name].into();
-        let spread = Widespread {
-            clusters: holding.clone(),
-            first: Timestamp::UNIX_EPOCH,
-            probed: 4,
-        };
-        let spread = case.widespread.then_some(&spread);
         let missing: Vec<String> = case.lacking.into_iter().map(str::to_owned).collect();
         let holding = if case.holding {
             holding
@@ -181,7 +160,7 @@ mod tests {
                 ..Summary::of(&seen.status)
             })
         };
-        policy::status(&policy, spread, summary, Timestamp::UNIX_EPOCH)
+        policy::status(&policy, summary, Timestamp::UNIX_EPOCH)
     }
 
     #[rstest]
@@ -191,8 +170,6 @@ mod tests {
     #[case::is_not_any_more(case(conflicted(&["b"])), case(sound()), &[&NOT_CONFLICTED])]
     #[case::protects(case(sound()), protecting(sound()), &[&FIRST_PROTECTED])]
     #[case::has_restored(protecting(sound()), case(sound()), &[&NONE_PROTECTED])]
-    #[case::many(case(sound()), widespread(), &[&WIDESPREAD_OUTAGE])]
-    #[case::few(widespread(), case(sound()), &[&WIDESPREAD_OUTAGE_OVER])]
     #[case::lacks_rights(case(sound()), lacking("patch a"), &[&RIGHTS_MISSING])]
     #[case::is_granted_them(lacking("patch a"), case(sound()), &[&RIGHTS_SUFFICE])]
     #[case::waits(protecting(sound()), protecting(deleting(sound())), &[&LETTING_GO])]

@@ -14,7 +14,6 @@ use super::{
         policy,
         record::{Rank, Said, Written},
         summary::Standing,
-        widespread::widespread,
     },
     Objects,
 };
@@ -42,8 +41,7 @@ impl Content for Objects {
 
     const CONTROLLER: &'static str = "dependency-watchdog-prober";
 
-    /// Counts the clusters, and finds the policies that need the finalizer, and whether many clusters
-    /// fell silent at once.
+    /// Counts the clusters, and finds the policies that need the finalizer.
     fn review(&mut self) {
         if !std::mem::take(&mut self.concerns_policies) {
             return;
@@ -54,10 +52,6 @@ impl Content for Objects {
         let clusters: Vec<_> = clusters.collect();
         let summaries: Vec<_> = clusters.iter().map(|(.., it)| *it).collect();
         self.metrics.counted(&summaries);
-        let probed = summaries.iter().filter(|it| it.probed).count();
-        let silent = clusters.iter();
-        let silent = silent.filter_map(|(name, it, _)| Some(((*name).clone(), it.silent_since?)));
-        let widespread = widespread(&silent.collect(), probed);
         let mut of_policies: BTreeMap<&str, Vec<_>> = BTreeMap::new();
         for cluster @ (.., summary) in &clusters {
             let policy = summary.policy.unwrap_or_default();
@@ -92,7 +86,6 @@ impl Content for Objects {
                 policy.more.finalizer.schedule.hurry(now);
             }
         }
-        self.tell_widespread(widespread);
     }
 
     /// What is due first, of what is not being written; of all that is due, by its rank. So neither a
@@ -152,8 +145,7 @@ impl Objects {
         let policy = self.policies.0.get(name)?;
         let (time, now) = (wall(), Instant::now());
         let summary = |name: &str| self.clusters.get(name)?.summary(now);
-        let widespread = self.widespread.as_ref();
-        Some(policy::status(policy, widespread, summary, time))
+        Some(policy::status(policy, summary, time))
     }
 
     fn write_cluster(&mut self, seed: &Seed, name: &Arc<str>) -> Option<Write<Self>> {

@@ -105,7 +105,7 @@ fn written_after(
         seen.protected || policy.deleting && !seen.looked_at
     });
     let policy = policy_of(policy, before, missing, holding.cloned().collect());
-    status(&policy, None, of, Timestamp::UNIX_EPOCH)
+    status(&policy, of, Timestamp::UNIX_EPOCH)
 }
 
 /// One that keeps the clusters of these names, and selects none.
