@@ -50,10 +50,6 @@ bench: controlplane build ## Measure what the operator costs on a farm of shoots
 microbench: need-cargo ## Time the pure code of a probe, built as release is; ARGS=name picks some
 	$(CARGO) bench --locked --package dependency-watchdog --bench hot -- $(ARGS)
 
-.PHONY: chaos
-chaos: controlplane build ## Try every fault at every write of the operator; ARGS="--sample", or --help for more
-	@exec "$(debug)/lab" chaos $(ARGS)
-
 .PHONY: failover
 failover: controlplane build ## Measure how soon a standby acts on outages that a leader leaves
 	@exec "$(debug)/lab" failover
@@ -80,7 +76,7 @@ stress: need-cargo ## Repeat the tests that ARGS=name picks, TIMES=100 times or 
 		$(CARGO) test $(LOCKED) --workspace --quiet --lib --test it -- $(ARGS) || exit 1; done
 
 .PHONY: nightly
-nightly: campaign model flaws fuzz chaos node ## Run what takes long, one after the other: some hours
+nightly: campaign model flaws fuzz node ## Run what takes long, one after the other: some hours
 
 .PHONY: model
 model: need-cargo ## Explore the decisions further than the tests do: minutes and gigabytes; ARGS=name picks some

@@ -6,11 +6,8 @@ use crate::Kubeconfig;
 use anyhow::Result;
 use futures::{SinkExt as _, StreamExt as _, channel::mpsc};
 use http::{
-    HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri,
-    header::{
-        AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, DATE, HOST, RETRY_AFTER,
-        TRANSFER_ENCODING,
-    },
+    HeaderValue, Request, Response, StatusCode, Uri,
+    header::{AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, TRANSFER_ENCODING},
 };
 use http_body_util::{BodyExt as _, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::{
@@ -20,16 +17,9 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use kube::Client;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{
-    collections::HashMap,
-    convert::Infallible,
-    future::pending,
-    io,
-    net::SocketAddr,
-    pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    convert::Infallible, future::pending, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration,
 };
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -67,30 +57,6 @@ struct Server {
     side: Side,
     upstream: Client,
     script: Arc<Script>,
-    /// The last answer to each read.
-    known: Mutex<HashMap<String, Known>>,
-}
-
-#[derive(Clone)]
-struct Known {
-    status: StatusCode,
-    headers: HeaderMap,
-    body: Bytes,
-}
-
-impl Known {
-    fn new(answer: http::response::Parts, body: Bytes) -> Self {
-        let mut headers = answer.headers;
-        // These are of the connection on which it came.
-        for own in [TRANSFER_ENCODING, CONTENT_LENGTH, CONNECTION] {
-            headers.remove(own);
-        }
-        Self {
-            status: answer.status,
-            headers,
-            body,
-        }
-    }
 }
 
 impl Proxy {
@@ -107,7 +73,6 @@ impl Proxy {
             side,
             upstream: kubeconfig.client().await?,
             script: Arc::clone(script),
-            known: Mutex::default(),
         });
         let task = tokio::spawn(accept(listener, identity.clone(), server));
         Ok(Self {
@@ -144,9 +109,6 @@ async fn accept(listener: TcpListener, identity: Identity, server: Arc<Server>) 
 
 /// Serves a connection until it ends. That it is cut is what it is there for.
 async fn serve(stream: TcpStream, identity: Identity, server: Arc<Server>) {
-    if server.is_away() {
-        return;
-    }
     let served = async {
         stream.set_nodelay(true)?;
         let stream = identity.acceptor.accept(stream).await?;
@@ -154,12 +116,7 @@ async fn serve(stream: TcpStream, identity: Identity, server: Arc<Server>) {
         let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), answers);
         connection.await.map_err(anyhow::Error::from)
     };
-    let (mut modes, mut deaths) = (server.script.modes(), server.script.deaths());
-    let fault = server.away();
-    let mut cut = pin!(async {
-        // The script outlives this.
-        let _ = modes.wait_for(|modes| modes.contains(&fault)).await;
-    });
+    let mut deaths = server.script.deaths();
     let dies = async {
         match server.side {
             Side::Seed(_) => drop(deaths.changed().await),
@@ -169,10 +126,8 @@ async fn serve(stream: TcpStream, identity: Identity, server: Arc<Server>) {
     let mut served = pin!(served);
     tokio::select! {
         biased;
-        // It is dropped with all that is under way on it.
-        () = &mut cut => {}
         // It stays open, and nobody says a word.
-        () = dies => cut.await,
+        () = dies => pending().await,
         ended = &mut served => if let Err(error) = ended {
             tracing::debug!("a connection ended: {error:#}");
         },
@@ -190,18 +145,6 @@ fn whole(body: Bytes) -> Body {
 }
 
 impl Server {
-    fn is_away(&self) -> bool {
-        self.script.is_on(self.away())
-    }
-
-    /// The fault by which no connection lasts.
-    fn away(&self) -> Fault {
-        match self.side {
-            Side::Seed(_) => Fault::SeedAway,
-            Side::Shoot => Fault::ShootAway,
-        }
-    }
-
     /// Waits while nothing is answered.
     async fn speaks(&self) {
         let silent = match self.side {
@@ -227,34 +170,13 @@ impl Server {
             let (at, happens) = self.script.writes(&says);
             (place, fault) = (Some(at), happens);
         }
-        if self.is_away() {
-            return Err(cut());
-        }
         self.speaks().await;
-        if matches!(fault, Some(Fault::StaleReads | Fault::StaleStart)) {
-            self.remember().await;
-        }
         let answered = match fault {
             Some(Fault::CrashBefore) => {
                 self.script.crash();
                 Err(cut())
             }
-            Some(Fault::Reset) => Err(cut()),
             Some(Fault::SeedConnectionsDead) => pending().await,
-            Some(Fault::Conflict) => Ok(refusal(StatusCode::CONFLICT, "Conflict")),
-            Some(Fault::ServerError) => {
-                Ok(refusal(StatusCode::INTERNAL_SERVER_ERROR, "InternalError"))
-            }
-            Some(Fault::Unavailable) => Ok(refusal(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "ServiceUnavailable",
-            )),
-            Some(Fault::TooMany) => {
-                let mut answer = refusal(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests");
-                let after = HeaderValue::from_static("1");
-                answer.headers_mut().insert(RETRY_AFTER, after);
-                Ok(answer)
-            }
             _ => {
                 let forwarded = self.forward(&parts, body, &call).await;
                 let is_committed = forwarded.as_ref().is_ok_and(|it| it.status().is_success());
@@ -266,7 +188,7 @@ impl Server {
                     self.script.spare(place);
                 }
                 match fault {
-                    Some(Fault::CrashAfter | Fault::StaleStart) => {
+                    Some(Fault::CrashAfter) => {
                         self.script.crash();
                         Err(cut())
                     }
@@ -282,30 +204,6 @@ impl Server {
         answered
     }
 
-    /// Reads once more whatever the operator has read, so that what is stale is what there is now.
-    async fn remember(&self) {
-        let targets: Vec<String> = {
-            let known = self.known();
-            known.keys().cloned().collect()
-        };
-        let read = async |target: String| -> Result<()> {
-            let request = Request::get(&target).body(kube::client::Body::empty())?;
-            let (answer, body) = self.upstream.send(request).await?.into_parts();
-            let now = Known::new(answer, body.collect_bytes().await?);
-            self.known().insert(target, now);
-            Ok(())
-        };
-        for read in futures::future::join_all(targets.into_iter().map(read)).await {
-            if let Err(error) = read {
-                tracing::debug!("not read again: {error:#}");
-            }
-        }
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sends a request on, and its answer back.
     async fn forward(
         &self,
@@ -315,7 +213,11 @@ impl Server {
     ) -> Result<Response<Body>, io::Error> {
         let target = self.narrowed(&parts.uri, call);
         if call.is_watch && self.script.is_on(Fault::WatchesGone) {
-            return Ok(refusal(StatusCode::GONE, "Expired"));
+            let mut answer = Response::new(whole(gone().to_string().into()));
+            *answer.status_mut() = StatusCode::GONE;
+            let json = HeaderValue::from_static("application/json");
+            answer.headers_mut().insert(CONTENT_TYPE, json);
+            return Ok(answer);
         }
         let mut request = Request::builder().method(&parts.method).uri(&target);
         if let Some(headers) = request.headers_mut() {
@@ -337,38 +239,10 @@ impl Server {
             return Ok(Response::from_parts(answer, events.boxed_unsync()));
         }
         let body = body.collect_bytes().await.map_err(io::Error::other)?;
-        let mut known = Known::new(answer, body);
-        if parts.method == Method::GET {
-            known = self.recall(target, call, known);
+        for of_connection in [TRANSFER_ENCODING, CONTENT_LENGTH, CONNECTION] {
+            answer.headers.remove(of_connection);
         }
-        let mut answer = Response::new(whole(known.body));
-        *answer.status_mut() = known.status;
-        *answer.headers_mut() = known.headers;
-        Ok(answer)
-    }
-
-    /// What a read shows: what there is, or as long as reads are stale what there was, at the time
-    /// that it is now.
-    fn recall(&self, target: String, call: &Call, now: Known) -> Known {
-        let on = |fault| self.script.is_on(fault);
-        let stale = match self.side {
-            Side::Seed(_) => {
-                (on(Fault::StaleReads) && call.name.is_some()) || on(Fault::StaleStart)
-            }
-            Side::Shoot => on(Fault::StaleLeases) && call.resource == "leases",
-        };
-        let mut known = self.known();
-        if !stale {
-            known.insert(target, now.clone());
-            return now;
-        }
-        let Some(mut old) = known.get(&target).cloned() else {
-            return now;
-        };
-        if let Some(date) = now.headers.get(DATE) {
-            old.headers.insert(DATE, date.clone());
-        }
-        old
+        Ok(Response::from_parts(answer, whole(body)))
     }
 
     /// The path and query to ask for: what is asked, as far as it is of the operator's own cluster.
@@ -394,17 +268,12 @@ impl Server {
     }
 }
 
-/// As an API server says no.
-fn refusal(code: StatusCode, reason: &str) -> Response<Body> {
-    let status = json!({
+/// The Status by which an API server ends a watch from a version that it has forgotten.
+fn gone() -> Value {
+    json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": "refused by the script", "reason": reason, "code": code.as_u16(),
-    });
-    let mut answer = Response::new(whole(status.to_string().into()));
-    *answer.status_mut() = code;
-    let json = HeaderValue::from_static("application/json");
-    answer.headers_mut().insert(CONTENT_TYPE, json);
-    answer
+        "message": "too old resource version", "reason": "Expired", "code": 410,
+    })
 }
 
 /// Passes the events of a watch on, as long as the script lets it.
@@ -415,20 +284,18 @@ async fn pump(
 ) {
     let mut modes = script.modes();
     loop {
-        let ends = |fault: &Fault| matches!(fault, Fault::WatchesCut | Fault::WatchesGone);
-        let last = tokio::select! {
+        let events = tokio::select! {
             biased;
-            _ = modes.wait_for(|modes| modes.iter().any(ends)) => None,
+            _ = modes.wait_for(|modes| modes.contains(&Fault::WatchesGone)) => None,
             frame = watched.frame() => match frame {
                 Some(Ok(frame)) => Some(frame.into_data().unwrap_or_default()),
-                Some(Err(_)) => return,
-                None => return,
+                Some(Err(_)) | None => return,
             },
         };
-        let Some(events) = last else {
+        let Some(events) = events else {
+            let event = json!({"type": "ERROR", "object": gone()});
             // The operator may be gone already.
-            let _ = sender.send(end(&script)).await;
-            let _ = sender.send(Err(cut())).await;
+            let _ = sender.send(Ok(format!("{event}\n").into())).await;
             return;
         };
         let late = |fault: &Fault| matches!(fault, Fault::WatchesLate | Fault::SeedSilent);
@@ -437,18 +304,4 @@ async fn pump(
             return;
         }
     }
-}
-
-/// The last that a watch tells: half an event, or that it is too old.
-fn end(script: &Script) -> io::Result<Bytes> {
-    if !script.is_on(Fault::WatchesGone) {
-        return Ok(Bytes::from_static(
-            br#"{"type":"MODIFIED","object":{"kind":"#,
-        ));
-    }
-    let gone = json!({"type": "ERROR", "object": {
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": "too old resource version", "reason": "Expired", "code": 410,
-    }});
-    Ok(Bytes::from(format!("{gone}\n")))
 }

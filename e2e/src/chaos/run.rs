@@ -4,10 +4,9 @@
 mod attend;
 
 use super::{
-    Fault, Point,
+    Fault,
     proxy::{Proxy, Side},
     script::Script,
-    snapshot::take,
     stage::Stage,
     watching::{Watching, etcds},
 };
@@ -18,8 +17,9 @@ use crate::{
 };
 use anyhow::{Context as _, Result};
 use attend::Attendant;
+use dependency_watchdog::api::{ClusterHealth, ProbePolicy};
 use fake::chaos::{
-    Entry, Seen, rules,
+    rules,
     run::{BYSTANDERS, DEPENDENTS, ETCD, EXPIRY, NODES, PHASES, Phase, dependents},
     snapshot,
 };
@@ -28,78 +28,58 @@ use kube::{
     Api, Client,
     api::{DynamicObject, PostParams},
 };
+use serde::Serialize;
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, fs, path::Path, sync::Arc, time::Duration};
-use tokio::time::{Instant, sleep};
+use std::{fs, sync::Arc, time::Duration};
+use tokio::time::sleep;
 
 /// A run that has not come to the next phase by then never will. It is generous: a machine may be
-/// busy, several faults may each cost a back-off, and what is shown of the nodes of a cluster may wait
-/// for the next look at them after a restart, a minute later.
+/// busy, a fault may cost a back-off, and what is shown of the nodes of a cluster may wait for the next
+/// look at them after a restart, a minute later.
 const PHASE_LIMIT: Duration = Duration::from_secs(240);
 /// Longer than a policy's status is held back: who has written nothing for so long has no more to
 /// say.
 const QUIET: SignedDuration = SignedDuration::from_millis(5_500);
-/// For a write after which nothing is left to be seen, as that of an event.
-const LINGER: Duration = Duration::from_secs(6);
 const POLL: Duration = Duration::from_millis(250);
 /// To write what is due when it is asked to end.
 const FAREWELL: Duration = Duration::from_secs(20);
 
-/// What an undisturbed run was like.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Expected {
-    /// How everything stood at the end of each phase.
-    pub(super) states: Vec<Value>,
-    /// What was written, with the phase in which it was.
-    pub(super) writes: BTreeMap<String, usize>,
-    /// The same in order.
-    pub(super) order: Vec<String>,
+/// A fault, the dependent at whose write it happens, and what the write does to it: `mark`, `down`, `up`, `unmark`.
+pub type Point = (Fault, &'static str, &'static str);
+
+/// Names a write as the journal does.
+fn write((_, dependent, change): Point) -> String {
+    let resource = match (dependent, change) {
+        (ETCD, "down" | "up") => "etcds/scale",
+        (ETCD, _) => "etcds",
+        _ => "deployments",
+    };
+    format!("{resource}/{dependent}:{change}#1")
 }
 
-/// What became of a run.
-#[derive(Debug, Default)]
-pub(super) struct Outcome {
-    /// The faults that did not happen, since what they happen at was not written.
-    pub(super) unreached: Vec<String>,
-    /// The time from the loss of the network to the protection, and from its return to the end of
-    /// the restore.
-    pub(super) took: Duration,
-    /// Why it is not as it should be.
-    pub(super) problems: Vec<String>,
-    /// What it was like.
-    pub(super) seen: Expected,
-}
-
-/// Carries out one run. Its name is that of its shoot.
-pub(super) async fn run(
-    stage: &Stage,
-    name: &str,
-    point: &Point,
-    expected: Option<&Expected>,
-) -> Result<Outcome> {
-    let mut run = Run::prepare(stage, name, point).await?;
-    let mut outcome = Outcome::default();
+/// Carries out a run with this fault. Returns why it is not as it should be: nothing if all is well. `name` is that of
+/// its shoot.
+pub async fn problems(stage: &Stage, name: &str, point: Point) -> Result<Vec<String>> {
+    let fault = point.0;
+    let mut run = Run::prepare(stage, name, fault, &write(point)).await?;
     let mut provable = None;
-    let told = run.tell(point, expected, &mut outcome, &mut provable).await;
-    if let Err(error) = told {
-        outcome.problems.push(format!("{error:#}"));
-    }
+    let played = run.play(&mut provable).await;
+    let mut problems = std::mem::take(&mut run.attendant.problems);
+    problems.extend(played.err().map(|error| format!("{error:#}")));
     let (history, journal) = (run.watching.history(), run.script.journal());
-    let broken = rules::broken(
+    problems.extend(rules::broken(
         &history,
         &journal,
         &DEPENDENTS,
         &BYSTANDERS,
         provable,
-        alone(point),
-    );
-    outcome.problems.extend(broken);
-    outcome.unreached = run.script.armed().iter().map(|it| it.1.clone()).collect();
-    if !outcome.problems.is_empty() {
-        run.keep(&outcome, &history, &journal)?;
+        fault != Fault::SecondOperator,
+    ));
+    if !problems.is_empty() {
+        run.keep("history", &history)?;
+        run.keep("journal", &journal)?;
     }
-    stage.clean(&run.shoot).await?;
-    Ok(outcome)
+    Ok(problems)
 }
 
 struct Run<'a> {
@@ -114,8 +94,8 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    async fn prepare(stage: &'a Stage, name: &str, point: &Point) -> Result<Self> {
-        let (script, demands) = Script::new(point);
+    async fn prepare(stage: &'a Stage, name: &str, fault: Fault, write: &str) -> Result<Self> {
+        let (script, demands) = Script::new(fault, write);
         let shoot = stage.shoot(name, NODES).await?;
         let client = stage.seed.client()?;
         let namespace = shoot.namespace().to_owned();
@@ -132,7 +112,7 @@ impl<'a> Run<'a> {
         let side = Side::Seed(namespace.clone());
         let seed_proxy = Proxy::start(side, &to_seed, identity, &script).await?;
         let kubeconfig = seed_proxy.kubeconfig(identity, &to_seed);
-        let election = point.any(Fault::needs_election).then_some(&*namespace);
+        let election = fault.needs_election().then_some(&*namespace);
         let operator = attend::start(&stage.seed, name, &kubeconfig, election)?;
         script.cast(&operator);
         let policy = shoot.policy()?.with(&dependents());
@@ -145,7 +125,6 @@ impl<'a> Run<'a> {
             operator,
             second: None,
             demands,
-            may_end: point.any(Fault::may_end_the_operator),
             accounted: 0,
             problems: Vec::new(),
         };
@@ -161,16 +140,9 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Goes through all phases, and ends the operator.
-    async fn tell(
-        &mut self,
-        point: &Point,
-        expected: Option<&Expected>,
-        outcome: &mut Outcome,
-        provable: &mut Option<Timestamp>,
-    ) -> Result<()> {
-        for (place, phase) in PHASES.into_iter().enumerate() {
-            let begun = Instant::now();
+    /// Goes through all phases, and ends the operator, which must change nothing more in the end.
+    async fn play(&mut self, provable: &mut Option<Timestamp>) -> Result<()> {
+        for phase in PHASES {
             match phase {
                 Phase::Healthy => self.policy.apply().await?,
                 Phase::Protected => {
@@ -194,62 +166,22 @@ impl<'a> Run<'a> {
                 watching,
                 script,
             };
-            let reached = look.comes_to(place, phase, expected, point);
-            let (state, at) = tokio::select! {
-                reached = reached => reached.with_context(|| format!("{phase:?}"))?,
+            tokio::select! {
+                reached = look.comes_to(phase) => reached.with_context(|| format!("{phase:?}"))?,
                 never = attendant.attend() => match never? {},
-            };
-            if matches!(phase, Phase::Protected | Phase::Restored) {
-                outcome.took += at - begun;
-            }
-            outcome.seen.states.push(state);
-            for entry in script.journal() {
-                let writes = &mut outcome.seen.writes;
-                if let std::collections::btree_map::Entry::Vacant(new) =
-                    writes.entry(entry.write.clone())
-                {
-                    new.insert(place);
-                    outcome.seen.order.push(entry.write);
-                }
             }
         }
         self.attendant.finish(FAREWELL).await?;
-        outcome.problems.append(&mut self.attendant.problems);
-        // What the operator has still written in the end must have changed nothing.
-        let last = wait::until("a look at how everything stands", async || {
-            self.watching.catch_up().await?;
-            let history = self.watching.history();
-            let namespace = self.shoot.namespace();
-            // A seed that has just been restarted refuses some requests.
-            take(&self.client, namespace, &history).await.map(Look::Met)
-        })
-        .await?;
-        if let Some(state) = outcome.seen.states.last() {
-            let differences = snapshot::differences(state, &last);
-            let said = differences.iter().map(|it| format!("in the end {it}"));
-            outcome.problems.extend(said);
-        }
-        Ok(())
+        self.watching.catch_up().await
     }
 
     /// Keeps what is needed to understand a failure beside the logs.
-    fn keep(&self, outcome: &Outcome, history: &[Seen], journal: &[Entry]) -> Result<()> {
-        let file = |suffix: &str| {
-            let name = format!("{}.{suffix}", self.attendant.name);
-            self.stage.seed.directory().join(name)
-        };
-        write_lines(&file("history.json"), history)?;
-        write_lines(&file("journal.json"), journal)?;
-        let states = serde_json::to_string_pretty(&outcome.seen.states)?;
-        fs::write(file("states.json"), states)?;
-        fs::write(file("problems.txt"), outcome.problems.join("\n"))?;
-        Ok(())
+    fn keep<T: Serialize>(&self, what: &str, items: &[T]) -> Result<()> {
+        let name = format!("{}.{what}.json", self.attendant.name);
+        let path = self.stage.seed.directory().join(name);
+        let lines: Result<Vec<String>, _> = items.iter().map(serde_json::to_string).collect();
+        fs::write(&path, lines?.join("\n")).with_context(|| path.display().to_string())
     }
-}
-
-fn write_lines<T: serde::Serialize>(path: &Path, items: &[T]) -> Result<()> {
-    let lines: Result<Vec<String>, _> = items.iter().map(serde_json::to_string).collect();
-    fs::write(path, lines?.join("\n")).with_context(|| path.display().to_string())
 }
 
 /// The earliest instant at which both leases can be expired.
@@ -265,61 +197,54 @@ struct Looking<'a> {
     client: &'a Client,
     namespace: &'a str,
     watching: &'a Watching,
-    script: &'a Arc<Script>,
+    script: &'a Script,
 }
 
 impl Looking<'_> {
-    /// Waits until everything stands as expected, or if nothing is, as it should at the end of the
-    /// phase, and until what is to go wrong in this phase has. Tells when that was first so.
-    async fn comes_to(
-        &self,
-        place: usize,
-        phase: Phase,
-        expected: Option<&Expected>,
-        point: &Point,
-    ) -> Result<(Value, Instant)> {
-        let mut since: Option<Instant> = None;
-        let armed_here = |expected: &Expected| {
-            let armed = self.script.armed();
-            armed
-                .iter()
-                .any(|it| expected.writes.get(&it.1) == Some(&place))
-        };
-        let what = format!("the end of the phase in the run with {point}");
-        wait::until_within(PHASE_LIMIT, &what, async || {
-            let history = self.watching.history();
-            let state = take(self.client, self.namespace, &history).await?;
-            let (wrong, calm) = match expected.and_then(|it| Some((it, it.states.get(place)?))) {
-                Some((expected, wanted)) => {
-                    let calm = !armed_here(expected)
-                        || since.is_some_and(|since| since.elapsed() > LINGER);
-                    let settled = phase != Phase::Gone || alone(point) || self.is_quiet()?;
-                    (snapshot::differences(wanted, &state), calm && settled)
-                }
-                None => (phase.lacks(&state), self.is_quiet()?),
-            };
-            if !wrong.is_empty() {
-                since = None;
-                sleep(POLL).await;
-                return Ok(Look::Not(wrong.join("; ")));
+    /// Waits until everything stands as it should at the end of the phase, nothing is written any more, and what was
+    /// to go wrong by then is over.
+    async fn comes_to(&self, phase: Phase) -> Result<()> {
+        wait::until_within(PHASE_LIMIT, "the end of the phase", async || {
+            let mut wrong = phase.lacks(&self.state().await?);
+            let is_over =
+                !matches!(phase, Phase::Restored | Phase::Gone) || !self.script.is_armed();
+            if !is_over || self.script.is_disturbed() {
+                wrong.push("what is to go wrong is not over".to_owned());
             }
-            let at = *since.get_or_insert_with(Instant::now);
-            Ok(match calm && !self.script.is_disturbed() {
-                true => Look::Met((state, at)),
-                false => {
-                    sleep(POLL).await;
-                    Look::Not("as it should be, but what is to go wrong has not yet".to_owned())
-                }
-            })
+            if !self.is_quiet()? {
+                wrong.push("the operator still writes".to_owned());
+            }
+            if wrong.is_empty() {
+                return Ok(Look::Met(()));
+            }
+            sleep(POLL).await;
+            Ok(Look::Not(wrong.join("; ")))
         })
         .await
     }
 
-    /// Whether nothing was written for a while.
+    /// Reads how everything stands; the ClusterHealth and the policy have the name of the namespace.
+    async fn state(&self) -> Result<Value> {
+        let healths: Api<ClusterHealth> = Api::all(self.client.clone());
+        let health = healths.get_opt(self.namespace).await?;
+        let health = health.map(|found| serde_json::to_value(found.status));
+        let policies: Api<ProbePolicy> = Api::all(self.client.clone());
+        let policy = policies.get_opt(self.namespace).await?;
+        let policy = policy.map(serde_json::to_value);
+        Ok(snapshot::of(
+            &self.watching.history(),
+            health.transpose()?.as_ref(),
+            policy.transpose()?.as_ref(),
+            self.namespace,
+        ))
+    }
+
+    /// Whether nothing was written for a while, but that the operator still leads.
     fn is_quiet(&self) -> Result<bool> {
-        let last = self.script.journal().last().map(|entry| entry.at);
-        Ok(match last {
-            Some(last) => Timestamp::now() > last.checked_add(QUIET)?,
+        let mut journal = self.script.journal();
+        journal.retain(|entry| !entry.write.starts_with("leases:"));
+        Ok(match journal.last() {
+            Some(last) => Timestamp::now() > last.at.checked_add(QUIET)?,
             None => false,
         })
     }
@@ -343,10 +268,4 @@ async fn create_objects(shoot: &Shoot, client: &Client) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Whether one operator acts. Of two, who is the first to let the cluster go deletes a ClusterHealth that
-/// the other still keeps, and creates again: only when nothing is written any more have both let it go.
-fn alone(point: &Point) -> bool {
-    !point.any(|fault| fault == Fault::SecondOperator)
 }

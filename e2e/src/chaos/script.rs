@@ -1,6 +1,6 @@
 //! What goes wrong in one run, and the journal of what the operator wrote.
 
-use super::{Fault, Point};
+use super::Fault;
 use crate::Operator;
 use fake::chaos::{
     Course::{Answer, Beside, While},
@@ -33,7 +33,8 @@ pub(super) struct Script {
 
 #[derive(Debug, Default)]
 struct State {
-    armed: Vec<(Fault, String)>,
+    /// What is still to go wrong, and at which write.
+    armed: Option<(Fault, String)>,
     seen: BTreeMap<String, usize>,
     journal: Vec<Entry>,
     operator: Option<Arc<Operator>>,
@@ -41,11 +42,11 @@ struct State {
 }
 
 impl Script {
-    /// The script of a point, and what is to be done beside the proxies.
-    pub(super) fn new(point: &Point) -> (Arc<Self>, mpsc::UnboundedReceiver<Fault>) {
+    /// The script by which this goes wrong at this write, and what is to be done beside the proxies.
+    pub(super) fn new(fault: Fault, write: &str) -> (Arc<Self>, mpsc::UnboundedReceiver<Fault>) {
         let (beside, demands) = mpsc::unbounded_channel();
         let state = State {
-            armed: point.faults().to_vec(),
+            armed: Some((fault, write.to_owned())),
             ..State::default()
         };
         let script = Self {
@@ -147,9 +148,9 @@ impl Script {
         self.modes.borrow().contains(&fault)
     }
 
-    /// The faults that have not happened yet, each with its write.
-    pub(super) fn armed(&self) -> Vec<(Fault, String)> {
-        self.lock().armed.clone()
+    /// Whether nothing has gone wrong yet.
+    pub(super) fn is_armed(&self) -> bool {
+        self.lock().armed.is_some()
     }
 
     /// Whether something lasts now, or is yet to be done.
@@ -172,8 +173,8 @@ impl State {
         let count = self.seen.entry(says.to_owned()).or_default();
         *count += 1;
         let write = format!("{says}#{count}");
-        let armed = self.armed.iter().position(|(_, at)| *at == write);
-        let fault = armed.map(|place| self.armed.remove(place).0);
+        let armed = self.armed.take_if(|(_, at)| *at == write);
+        let fault = armed.map(|(fault, _)| fault);
         self.journal.push(Entry {
             at: Timestamp::now(),
             write,
@@ -189,7 +190,7 @@ impl State {
         else {
             return;
         };
-        self.armed.push((fault, entry.write.clone()));
+        self.armed = Some((fault, entry.write.clone()));
         // The next of its like has the same name.
         let says = entry.write.rsplit_once('#').map(|(says, _)| says);
         if let Some(count) = says.and_then(|says| self.seen.get_mut(says)) {

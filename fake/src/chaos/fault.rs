@@ -88,12 +88,6 @@ pub enum Course {
 }
 
 impl Fault {
-    /// Every kind that can be done to real servers.
-    pub fn real() -> impl Iterator<Item = Self> {
-        let all = Self::all().iter().copied();
-        all.filter(|it| *it != Self::EtcdRestored)
-    }
-
     /// Every kind.
     pub fn all() -> &'static [Self] {
         Self::value_variants()
@@ -158,19 +152,9 @@ impl Fault {
         )
     }
 
-    /// Whether it hits everybody on the seed, so that the run needs one of its own.
-    pub fn needs_own_seed(self) -> bool {
-        matches!(self, Self::SeedRestart | Self::EtcdRestart)
-    }
-
     /// Whether the operator takes part in an election.
     pub fn needs_election(self) -> bool {
         self == Self::LeaderLost
-    }
-
-    /// Whether the operator may end by itself.
-    pub fn may_end_the_operator(self) -> bool {
-        self == Self::Terminated
     }
 }
 

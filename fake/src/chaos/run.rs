@@ -14,9 +14,12 @@ pub const EXPIRY: SignedDuration = SignedDuration::from_secs(6);
 /// How many nodes there are; both have to be silent.
 pub const NODES: usize = 2;
 
-const KCM: &str = "kube-controller-manager";
-const MCM: &str = "machine-controller-manager";
-const CA: &str = "cluster-autoscaler";
+/// The names of the dependents that are Deployments.
+pub const KCM: &str = "kube-controller-manager";
+/// As [`KCM`].
+pub const MCM: &str = "machine-controller-manager";
+/// As [`KCM`].
+pub const CA: &str = "cluster-autoscaler";
 /// The name of the dependent that is an Etcd.
 pub const ETCD: &str = "etcd-main";
 
@@ -98,6 +101,7 @@ impl Phase {
                 ("/policy/current", json!(true)),
             ],
             Self::Healthy | Self::Restored => vec![
+                ("/health/state", json!("ONLINE")),
                 ("/health/protection", json!("None")),
                 ("/health/reason", json!("Healthy")),
                 ("/policy/finalizer", json!(false)),

@@ -1,10 +1,9 @@
-//! What is more than a scenario: the demo, figures, faults, and real nodes.
+//! What is more than a scenario: the demo, figures, and real nodes.
 //!
 //!   DWD_BIN       the operator's binary (default: the one that Cargo has built beside this)
 //!   DWD_E2E_KEEP  keep files and logs, also when all went well
 
 mod bench;
-mod chaos;
 mod demo;
 mod failover;
 mod node;
@@ -20,7 +19,7 @@ use std::{path::Path, process::ExitCode};
 use tokio::runtime::Runtime;
 use tracing_subscriber::EnvFilter;
 
-/// Shows, measures and tries the operator on real servers.
+/// Shows and measures the operator on real servers.
 #[derive(Debug, Parser)]
 #[command(name = "lab")]
 struct Cli {
@@ -37,8 +36,6 @@ enum Part {
     /// Simulates shoots; the bench starts it itself
     #[command(hide = true)]
     Farm(FarmArgs),
-    /// Tries faults at the writes of the operator, and compares how everything stands in the end
-    Chaos(chaos::Args),
     /// Measures how soon a standby acts on outages that a leader leaves
     Failover,
     /// Runs what is shipped on real nodes, on this machine
@@ -61,7 +58,6 @@ fn main() -> Result<ExitCode> {
             Runtime::new()?.block_on(farm::run(args))?;
             Ok(ExitCode::SUCCESS)
         }
-        Part::Chaos(args) => chaos::run(&args),
         Part::Failover => in_files("failover", failover::run),
         Part::Node(args) => node::run(&args),
     }

@@ -55,8 +55,6 @@ pub(super) struct Attendant<'a> {
     pub(super) operator: Arc<Operator>,
     pub(super) second: Option<Arc<Operator>>,
     pub(super) demands: mpsc::UnboundedReceiver<Fault>,
-    /// It may end by itself.
-    pub(super) may_end: bool,
     /// The crashes that were seen.
     pub(super) accounted: usize,
     pub(super) problems: Vec<String>,
@@ -90,7 +88,7 @@ impl Attendant<'_> {
         }
         if self.script.crashes() > self.accounted {
             self.accounted += 1;
-        } else if !self.may_end {
+        } else {
             let ended = self.operator.process.ensure_running();
             let ended = ended.err().map_or(String::new(), |it| it.to_string());
             self.problems.push(ended);
@@ -106,10 +104,6 @@ impl Attendant<'_> {
                 sleep(AWAY).await;
                 process.resume()
             }
-            Fault::Terminated => {
-                self.ends(wait::LIMIT).await?;
-                self.operator.process.start()
-            }
             Fault::SecondOperator => {
                 let name = format!("{}-second", self.name);
                 let second = start(&self.stage.seed, &name, &self.kubeconfig, None)?;
@@ -117,8 +111,6 @@ impl Attendant<'_> {
                 Ok(())
             }
             Fault::LeaderLost => self.steal().await,
-            Fault::SeedRestart => self.stage.restart_seed().await,
-            Fault::EtcdRestart => self.stage.restart_etcd().await,
             other => bail!("{other} is none of the attendant's business"),
         }
     }
