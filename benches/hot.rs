@@ -12,6 +12,7 @@ use dependency_watchdog::{
     cluster::{Index, Policy},
     gardener::Cluster,
     prober::{lease_judge::LeaseJudge, verdict::LeaseRules},
+    runtime::watch::Change,
     shoot::{Consistency, Lease, LeaseRead, List},
     util::mono_time::MonoTime,
 };
@@ -113,7 +114,7 @@ fn index_10000_clusters(bencher: Bencher<'_, '_>) {
     bencher
         .with_inputs(|| (selecting(), (0..CLUSTERS).map(cluster).collect::<Vec<_>>()))
         .bench_local_values(|(mut index, clusters)| {
-            let changed = index.replace_clusters(clusters).len();
+            let changed = index.clusters_changed(Change::All(clusters)).len();
             (changed, index)
         });
 }
@@ -122,10 +123,10 @@ fn index_10000_clusters(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn update_one_of_10000_clusters(bencher: Bencher<'_, '_>) {
     let mut index = selecting();
-    index.replace_clusters((0..CLUSTERS).map(cluster));
+    index.clusters_changed(Change::All((0..CLUSTERS).map(cluster).collect()));
     bencher
         .with_inputs(|| cluster(CLUSTERS / 2))
-        .bench_local_values(|cluster| index.apply_cluster(cluster));
+        .bench_local_values(|cluster| index.clusters_changed(Change::Put(cluster)));
 }
 
 /// The list of a shoot with this number, as a kube-apiserver encodes what kubelets renew.
@@ -158,7 +159,7 @@ fn selecting() -> Index {
     let mut index = Index::default();
     let text = include_str!("../docs/examples/probe-policy.yaml");
     let policy: ProbePolicy = serde_saphyr::from_str(text).unwrap();
-    index.replace_policies([Policy::new(&policy)]);
+    index.policies_changed(Change::All(vec![Policy::new(&policy)]));
     index
 }
 

@@ -1,6 +1,6 @@
 //! The index: all policies and all clusters, and which belongs to which.
 //!
-//! Watches change it, one event at a time; each change returns the names of the clusters whose
+//! Watches change it; each change returns the names of the clusters whose
 //! assignment is another now. What it holds is a function of the last state of each object, so
 //! neither the order of events nor a repeated list makes a difference; but for one memory: which
 //! policy applied last to a cluster that none selects any more, since that one has to let go of it.
@@ -10,12 +10,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    mem,
     sync::Arc,
 };
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{core::DeserializeGuard, runtime::watcher::Event};
 
 use super::{
     assignment::{Assignment, Selected},
@@ -23,7 +21,7 @@ use super::{
     selection::{Policy, name, ranked},
     settings::SettingsError,
 };
-use crate::{api::ProbePolicy, gardener::Cluster};
+use crate::{gardener::Cluster, runtime::watch::Change};
 
 /// The names of the clusters whose assignment is another than before, those that came or went
 /// included.
@@ -39,10 +37,6 @@ pub struct Index {
     /// All policies have been listed once, and all Clusters.
     policies_listed: bool,
     clusters_listed: bool,
-    /// Lists in progress. They take effect as a whole: half a list of policies would assign
-    /// clusters to the wrong ones.
-    policy_list: Vec<Policy>,
-    cluster_list: Vec<Cluster>,
     /// The policy that applied last before this process began, by cluster.
     recalled: BTreeMap<Arc<str>, Arc<str>>,
 }
@@ -82,76 +76,47 @@ impl Index {
         self.reassign();
     }
 
-    /// Takes up an event of the watch on policies.
-    pub fn policy_event(&mut self, event: Event<DeserializeGuard<ProbePolicy>>) -> Changed {
-        match event {
-            Event::Init => self.policy_list.clear(),
-            Event::InitApply(object) => self.policy_list.push(policy(&object)),
-            Event::InitDone => {
-                let list = mem::take(&mut self.policy_list);
-                return self.replace_policies(list);
+    /// Takes up a change of the policies.
+    pub fn policies_changed(&mut self, change: Change<Policy>) -> Changed {
+        match change {
+            Change::All(list) => {
+                self.policies = list.into_iter().map(|it| (it.name.clone(), it)).collect();
+                self.policies_listed = true;
             }
-            Event::Apply(object) => {
-                let policy = policy(&object);
-                // One that differs in its status alone costs a comparison.
-                if self.policies.get(&policy.name) != Some(&policy) {
-                    self.policies.insert(policy.name.clone(), policy);
-                    return self.reassign();
-                }
+            // One that differs in its status alone costs a comparison.
+            Change::Put(policy) if self.policies.get(&policy.name) == Some(&policy) => {
+                return Changed::new();
             }
-            Event::Delete(object) => {
-                self.policies.remove(&policy(&object).name);
-                return self.reassign();
-            }
+            Change::Put(policy) => drop(self.policies.insert(policy.name.clone(), policy)),
+            Change::Gone(policy) => drop(self.policies.remove(&policy.name)),
         }
-        Changed::new()
-    }
-
-    /// Takes up an event of the watch on Clusters.
-    pub fn cluster_event(&mut self, event: Event<Cluster>) -> Changed {
-        match event {
-            Event::Init => self.cluster_list.clear(),
-            Event::InitApply(cluster) => self.cluster_list.push(cluster),
-            Event::InitDone => {
-                let list = mem::take(&mut self.cluster_list);
-                return self.replace_clusters(list);
-            }
-            Event::Apply(cluster) => return self.apply_cluster(cluster),
-            Event::Delete(cluster) => {
-                let gone = self.clusters.remove_entry(&name(&cluster.metadata));
-                return assigned(gone).collect();
-            }
-        }
-        Changed::new()
-    }
-
-    /// The policies have been listed: there are no others.
-    pub fn replace_policies(&mut self, policies: impl IntoIterator<Item = Policy>) -> Changed {
-        let policies = policies.into_iter();
-        self.policies = policies.map(|it| (it.name.clone(), it)).collect();
-        self.policies_listed = true;
         self.reassign()
     }
 
-    /// A Cluster came or changed.
-    pub fn apply_cluster(&mut self, cluster: Cluster) -> Changed {
-        let name = self.put(cluster);
-        let synced = self.synced();
-        let entry = self.clusters.get_mut(&name).filter(|_| synced);
-        let changed = entry.is_some_and(|entry| entry.refresh(&self.policies));
-        changed.then_some(name).into_iter().collect()
-    }
-
-    /// The Clusters have been listed: there are no others.
-    pub fn replace_clusters(&mut self, clusters: impl IntoIterator<Item = Cluster>) -> Changed {
-        let clusters = clusters.into_iter();
-        let listed: BTreeSet<_> = clusters.map(|cluster| self.put(cluster)).collect();
-        self.clusters_listed = true;
-        let gone = self
-            .clusters
-            .extract_if(.., |name, _| !listed.contains(name));
-        let gone: Changed = assigned(gone).collect();
-        &self.reassign() | &gone
+    /// Takes up a change of the Clusters.
+    pub fn clusters_changed(&mut self, change: Change<Cluster>) -> Changed {
+        match change {
+            Change::All(list) => {
+                let listed: BTreeSet<_> = list.into_iter().map(|it| self.put(it)).collect();
+                self.clusters_listed = true;
+                let gone = self
+                    .clusters
+                    .extract_if(.., |name, _| !listed.contains(name));
+                let gone: Changed = assigned(gone).collect();
+                &self.reassign() | &gone
+            }
+            Change::Put(cluster) => {
+                let name = self.put(cluster);
+                let synced = self.synced();
+                let entry = self.clusters.get_mut(&name).filter(|_| synced);
+                let changed = entry.is_some_and(|entry| entry.refresh(&self.policies));
+                changed.then_some(name).into_iter().collect()
+            }
+            Change::Gone(cluster) => {
+                let gone = self.clusters.remove_entry(&name(&cluster.metadata));
+                assigned(gone).collect()
+            }
+        }
     }
 
     /// This cluster has been let go: which policy applied last makes no difference any more.
@@ -354,13 +319,6 @@ fn assigned(
 ) -> impl Iterator<Item = Arc<str>> {
     let entries = entries.into_iter();
     entries.filter_map(|(name, entry)| entry.assignment.map(|_| name))
-}
-
-fn policy(object: &DeserializeGuard<ProbePolicy>) -> Policy {
-    match &object.0 {
-        Ok(policy) => Policy::new(policy),
-        Err(invalid) => Policy::unreadable(invalid),
-    }
 }
 
 #[cfg(test)]

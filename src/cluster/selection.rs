@@ -7,7 +7,7 @@
 use std::{cmp::Reverse, sync::Arc};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kube::core::error_boundary::InvalidObject;
+use kube::core::{DeserializeGuard, error_boundary::InvalidObject};
 
 use super::settings::Settings;
 use crate::{
@@ -83,7 +83,7 @@ impl Policy {
 
     /// A policy that cannot be decoded, for instance since a field has another type than its
     /// schema says.
-    pub fn unreadable(object: &InvalidObject) -> Self {
+    fn unreadable(object: &InvalidObject) -> Self {
         let error: String = object.error.chars().take(MAX_ERROR).collect();
         let hold = PolicyHold {
             undecodable: true,
@@ -136,6 +136,15 @@ impl Policy {
         let priority = self.rules.as_ref().map(|rules| Reverse(rules.priority));
         let created = self.created.as_ref();
         (priority, created.is_none(), created, &self.name)
+    }
+}
+
+impl From<&DeserializeGuard<ProbePolicy>> for Policy {
+    fn from(object: &DeserializeGuard<ProbePolicy>) -> Self {
+        match &object.0 {
+            Ok(policy) => Self::new(policy),
+            Err(invalid) => Self::unreadable(invalid),
+        }
     }
 }
 

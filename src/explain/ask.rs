@@ -23,7 +23,10 @@ use crate::{
         scale::{ScaleError, Scaler},
         step::Observed,
     },
-    runtime::seed::{CallError, Seed, is_for_lack_of_rights, told},
+    runtime::{
+        seed::{CallError, Seed, is_for_lack_of_rights, told},
+        watch::Change,
+    },
     weeder::policy::Stored,
 };
 
@@ -102,11 +105,8 @@ pub async fn ask(seed: &Seed, name: &str, namespace: &str) -> Result<Option<Answ
     let last = status.as_ref().and_then(|it| it.policy.as_deref());
     let last = last.map(|last| (name.into(), last.into()));
     index.recall(last.into_iter().collect());
-    index.replace_policies(policies.iter().map(|policy| match &policy.0 {
-        Ok(policy) => Policy::new(policy),
-        Err(invalid) => Policy::unreadable(invalid),
-    }));
-    index.replace_clusters(object.clone());
+    index.policies_changed(Change::All(policies.iter().map(Policy::from).collect()));
+    index.clusters_changed(Change::All(object.clone().into_iter().collect()));
     let named = index.assignment(name).into_iter();
     let named = named
         .flat_map(Assignment::dependents)

@@ -131,9 +131,10 @@ pub async fn run(prober: Prober, begun: impl Future<Output = ()>, stop: Cancella
 /// Passes the ClusterHealths that others delete on to their writer.
 async fn watch_cluster_healths(seed: Seed, reporter: Reporter, state: WatchState) {
     let api: Api<PartialObjectMeta<ClusterHealth>> = Api::all(seed.client().clone());
-    let mut events = state.follow(watcher(api, watcher::Config::default()));
-    while let Some(event) = events.next().await {
-        reporter.cluster_health(event);
+    let watcher = watcher(api, watcher::Config::default());
+    let mut changes = state.follow(watcher, |health| (health.metadata, true));
+    while let Some(change) = changes.next().await {
+        reporter.cluster_healths(change);
     }
 }
 

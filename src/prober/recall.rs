@@ -4,11 +4,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{StreamExt as _, future::join_all};
-use kube::{
-    Api, Resource, ResourceExt as _,
-    api::DynamicObject,
-    runtime::watcher::{Event, watcher},
-};
+use kube::{Api, Resource, ResourceExt as _, api::DynamicObject, runtime::watcher};
 use tokio::time::sleep;
 
 use super::{io::named, report::Left, scale::workload, step::MARK};
@@ -17,7 +13,7 @@ use crate::{
     runtime::{
         salvage,
         seed::Seed,
-        watch::{WatchState, watch_config},
+        watch::{Change, WatchState, watch_config},
     },
 };
 
@@ -109,16 +105,12 @@ async fn listed<K: Resource<DynamicType = ()>>(
     seed: &Seed,
     state: &WatchState,
 ) -> Vec<DynamicObject> {
-    let mut listed = Vec::new();
-    let mut events = state.follow(watcher(seed.objects::<K>(), watch_config()));
-    while let Some(event) = events.next().await {
-        match event {
-            Event::Init => listed.clear(),
-            Event::InitApply(object) => listed.push(object),
-            _ => break,
-        }
+    let watcher = watcher(seed.objects::<K>(), watch_config());
+    let mut changes = state.follow(watcher, |object| (object, true));
+    match changes.next().await {
+        Some(Change::All(listed)) => listed,
+        _ => Vec::new(),
     }
-    listed
 }
 
 /// A status as the record of its cluster. Every written status gives a reason. One without says

@@ -2,21 +2,14 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures::{StreamExt as _, stream::BoxStream};
-use kube::{
-    Api, Client,
-    core::DeserializeGuard,
-    runtime::{
-        WatchStreamExt as _,
-        watcher::{Event, watcher},
-    },
-};
+use futures::StreamExt as _;
+use kube::{Api, Client, core::DeserializeGuard, runtime::watcher};
 
 use crate::{
     api::ProbePolicy,
-    cluster::{Changed, Index},
+    cluster::{Changed, Index, Policy},
     gardener::Cluster,
-    runtime::watch::{WatchState, Watches, large_watch_config, watch_config},
+    runtime::watch::{Changes, WatchState, Watches, large_watch_config, watch_config},
 };
 
 /// Which policy applies to which cluster, by watches of both.
@@ -26,8 +19,8 @@ pub(super) struct Selection {
     pub(super) policies: WatchState,
     /// The same of Clusters.
     pub(super) clusters: WatchState,
-    policy_events: BoxStream<'static, Event<DeserializeGuard<ProbePolicy>>>,
-    cluster_events: BoxStream<'static, Event<Cluster>>,
+    policy_changes: Changes<Policy>,
+    cluster_changes: Changes<Cluster>,
 }
 
 /// The index, by which whoever reads an object anew compares it. Clones are the same.
@@ -47,32 +40,33 @@ impl Selection {
         let policies = watches.begin("ProbePolicies", "watch-probepolicies");
         let clusters = watches.begin("Clusters", "watch-clusters");
         let api: Api<DeserializeGuard<ProbePolicy>> = Api::all(client.clone());
-        let events = watcher(api, watch_config()).modify(move |policy| {
+        let policy_changes = policies.follow(watcher(api, watch_config()), move |mut policy| {
             if let Ok(policy) = &mut policy.0 {
                 policy.spec.mode = policy.spec.mode.or_dry_run(dry_run);
             }
+            (Policy::from(&policy), true)
         });
-        let policy_events = policies.follow(events);
         let api: Api<Cluster> = Api::all(client.clone());
         // A Cluster embeds a cloud profile of hundreds of kilobytes.
-        let cluster_events = clusters.follow(watcher(api, large_watch_config()));
+        let watcher = watcher(api, large_watch_config());
+        let cluster_changes = clusters.follow(watcher, |cluster| (cluster, true));
         Self {
             index: SharedIndex::default(),
             policies,
             clusters,
-            policy_events,
-            cluster_events,
+            policy_changes,
+            cluster_changes,
         }
     }
 
-    /// Waits for the next event: whether it is about a policy, and what it changed. Nothing is lost if it is
+    /// Waits for the next change: whether it is about a policy, and what it changed. Nothing is lost if it is
     /// not waited for to the end.
     pub(super) async fn changed(&mut self) -> (bool, Changed) {
         tokio::select! {
-            // Policies first: they decide what the clusters' events mean.
+            // Policies first: they decide what the clusters' changes mean.
             biased;
-            Some(event) = self.policy_events.next() => (true, self.index.lock().policy_event(event)),
-            Some(event) = self.cluster_events.next() => (false, self.index.lock().cluster_event(event)),
+            Some(change) = self.policy_changes.next() => (true, self.index.lock().policies_changed(change)),
+            Some(change) = self.cluster_changes.next() => (false, self.index.lock().clusters_changed(change)),
             else => std::future::pending().await,
         }
     }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use self::budget::Budget;
-pub(crate) use self::error::{is_for_lack_of_rights, refusal, told, with_causes};
+pub(crate) use self::error::{is_for_lack_of_rights, told, with_causes};
 pub use self::{budget::Rate, error::CallError};
 use super::leader::Leadership;
 use kube::{

@@ -2,15 +2,13 @@
 
 use std::{
     future::pending,
+    mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use futures::{Stream, StreamExt as _, stream, stream::BoxStream};
-use kube::{
-    core::Status,
-    runtime::watcher::{self, Event},
-};
+use kube::runtime::watcher::{self, Event};
 use prometheus_client::metrics::{counter::Counter, family::Family};
 use tokio::{
     sync::watch,
@@ -20,7 +18,7 @@ use tokio::{
 use super::{
     health::Health,
     metrics::{Label, Registry},
-    seed::{refusal, with_causes},
+    seed::CallError,
     wire::{BEGINS, MAX_ANSWER_BYTES},
 };
 
@@ -50,6 +48,20 @@ pub(crate) fn watch_config() -> watcher::Config {
 pub(crate) fn large_watch_config() -> watcher::Config {
     watch_config().page_size(LARGE_OBJECTS_PER_PAGE)
 }
+
+/// Change of the objects that are watched. A list takes effect as a whole.
+#[derive(Debug)]
+pub enum Change<T> {
+    /// There are these and no others.
+    All(Vec<T>),
+    /// There is this one.
+    Put(T),
+    /// This one is gone, or of no concern any more.
+    Gone(T),
+}
+
+/// Changes that a watch tells, one after the other.
+pub(crate) type Changes<T> = BoxStream<'static, Change<T>>;
 
 /// All watches of the process. Clones are the same.
 #[derive(Clone)]
@@ -148,14 +160,14 @@ pub(crate) struct State {
     /// Since when it has not been up to date.
     since: Option<Instant>,
     /// Why it broke, if it does not work again.
-    cause: Option<Cause>,
+    cause: Option<CallError>,
     /// How long it waited before it was last asked for again; zero while it works.
     pause: Duration,
 }
 
 impl State {
     /// Why the watch broke, if it does not work again.
-    pub(crate) fn cause(&self) -> Option<&Cause> {
+    pub(crate) fn cause(&self) -> Option<&CallError> {
         self.cause.as_ref()
     }
 
@@ -163,7 +175,7 @@ impl State {
     fn broken(&self) -> Option<(Duration, &'static str)> {
         let since = self.since.filter(|_| self.listed)?.elapsed();
         let cause = self.cause();
-        let remedy = cause.map_or("the list is not complete yet", Cause::remedy);
+        let remedy = cause.map_or("the list is not complete yet", remedy);
         (since > BROKEN).then_some((since, remedy))
     }
 }
@@ -175,7 +187,7 @@ impl WatchState {
     }
 
     /// What is known, and each change of what [`State`] says of troubles.
-    pub(crate) fn changes(&self) -> watch::Receiver<State> {
+    pub(crate) fn states(&self) -> watch::Receiver<State> {
         self.state.subscribe()
     }
 
@@ -188,27 +200,64 @@ impl WatchState {
         });
     }
 
-    /// The events of a watcher, which is asked again ever more seldom while it fails.
-    pub(crate) fn follow<K: Send + 'static>(
+    /// Follows a watcher, which is asked again ever more seldom while it fails. `read` returns what is kept of an
+    /// object, and whether that is of concern.
+    pub(crate) fn follow<K: Send + 'static, T: Send + 'static>(
         &self,
         watcher: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
-    ) -> BoxStream<'static, Event<K>> {
-        stream::unfold((watcher.boxed(), self.clone()), next).boxed()
+        read: impl Fn(K) -> (T, bool) + Send + 'static,
+    ) -> Changes<T> {
+        let following = (watcher.boxed(), self.clone(), read, Vec::new());
+        let changes = stream::unfold(following, async |(mut watcher, watch, read, mut list)| {
+            loop {
+                let change = match timeout(watch.patience(), watcher.next()).await {
+                    Ok(Some(Ok(Event::Init))) => {
+                        watch.listing();
+                        list.clear();
+                        continue;
+                    }
+                    Ok(Some(Ok(Event::InitApply(object)))) => {
+                        let (object, concerns) = read(object);
+                        list.extend(concerns.then_some(object));
+                        continue;
+                    }
+                    Ok(Some(Ok(Event::InitDone))) => Change::All(mem::take(&mut list)),
+                    Ok(Some(Ok(Event::Apply(object)))) => match read(object) {
+                        (object, true) => Change::Put(object),
+                        (object, false) => Change::Gone(object),
+                    },
+                    Ok(Some(Ok(Event::Delete(object)))) => Change::Gone(read(object).0),
+                    Ok(Some(Err(error))) => {
+                        sleep(watch.broke(error)).await;
+                        continue;
+                    }
+                    Ok(None) => return None,
+                    Err(_) => {
+                        watch.resumed();
+                        continue;
+                    }
+                };
+                watch.resumed();
+                return Some((change, (watcher, watch, read, list)));
+            }
+        });
+        changes.boxed()
     }
 
-    fn told<K>(&self, event: &Event<K>) {
-        match event {
-            // A watcher says so each time before it asks, and a part of a list is of no use.
-            Event::Init => {
-                self.state.send_if_modified(|state| {
-                    state.listing = true;
-                    state.since.get_or_insert_with(Instant::now);
-                    false
-                });
-            }
-            Event::InitApply(_) => {}
-            Event::InitDone | Event::Apply(_) | Event::Delete(_) => self.resumed(),
-        }
+    /// Returns for how long nothing has to be told before the watch counts as resumed.
+    fn patience(&self) -> Duration {
+        let state = self.state.borrow();
+        let is_resumed = state.cause.is_some() && !state.listing;
+        if is_resumed { QUIET } else { Duration::MAX }
+    }
+
+    /// Everything is listed. A watcher says so each time before it asks, and a part of a list is of no use.
+    fn listing(&self) {
+        self.state.send_if_modified(|state| {
+            state.listing = true;
+            state.since.get_or_insert_with(Instant::now);
+            false
+        });
     }
 
     fn resumed(&self) {
@@ -228,8 +277,8 @@ impl WatchState {
     /// Returns the pause before it is asked for again.
     fn broke(&self, error: watcher::Error) -> Duration {
         self.restarts.inc();
-        let (what, cause) = (&self.what, Cause::from(error));
-        let error = cause.words();
+        let (what, cause) = (&self.what, cause(error));
+        let error = cause.to_string();
         self.state.send_modify(|state| {
             match state.cause {
                 None => tracing::warn!(error, "the watch of {what} broke; it is resumed"),
@@ -254,7 +303,7 @@ impl WatchState {
     /// second or two.
     pub(crate) fn outage(&self) -> Option<String> {
         let state = self.state.borrow();
-        let cause = state.cause().map(Cause::words);
+        let cause = state.cause().map(CallError::to_string);
         cause.filter(|_| !state.listed || state.pause > SOON)
     }
 
@@ -262,7 +311,7 @@ impl WatchState {
         let state = self.state.borrow();
         match (state.cause(), state.broken()) {
             (None, _) if !state.listed => Err("not listed yet".to_owned()),
-            (Some(cause), _) if !state.listed => Err(format!("not listed yet: {}", cause.remedy())),
+            (Some(cause), _) if !state.listed => Err(format!("not listed yet: {}", remedy(cause))),
             (_, Some((since, remedy))) => {
                 Err(format!("broken for {} s: {remedy}", since.as_secs()))
             }
@@ -276,81 +325,34 @@ impl WatchState {
     }
 }
 
-/// A watcher, and how it fares.
-type Followed<K> = (BoxStream<'static, watcher::Result<Event<K>>>, WatchState);
-
-async fn next<K>((mut watcher, watch): Followed<K>) -> Option<(Event<K>, Followed<K>)> {
-    loop {
-        let limit = {
-            let state = watch.state.borrow();
-            let is_resumed = state.cause.is_some() && !state.listing;
-            if is_resumed { QUIET } else { Duration::MAX }
-        };
-        match timeout(limit, watcher.next()).await {
-            Ok(Some(Ok(event))) => {
-                watch.told(&event);
-                return Some((event, (watcher, watch)));
-            }
-            Ok(Some(Err(error))) => sleep(watch.broke(error)).await,
-            Ok(None) => return None,
-            Err(_) => watch.resumed(),
-        }
+/// Returns why a watch breaks.
+pub(crate) fn cause(error: watcher::Error) -> CallError {
+    use watcher::Error::{
+        InitialListFailed, NoResourceVersion, WatchError, WatchFailed, WatchStartFailed,
+    };
+    let error = match error {
+        WatchError(status) => return CallError::Refused(status),
+        InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => error,
+        NoResourceVersion => return CallError::Failed(error.to_string()),
+    };
+    match error {
+        // What came may be a Secret, and is not quoted.
+        kube::Error::SerdeError(error) => CallError::Failed(format!(
+            "what came cannot be read at line {}, column {}; check what answers there",
+            error.line(),
+            error.column()
+        )),
+        error => error.into(),
     }
 }
 
-/// Why a watch breaks.
-#[derive(Debug)]
-pub(crate) enum Cause {
-    /// The seed refused it, or ended it and said why.
-    Refused(Box<Status>),
-    /// It could not be reached, the connection broke, or what came cannot be read; in words that quote nothing of
-    /// what came, which may be a Secret.
-    Failed(String),
-}
-
-impl From<watcher::Error> for Cause {
-    fn from(error: watcher::Error) -> Self {
-        use watcher::Error::{
-            InitialListFailed, NoResourceVersion, WatchError, WatchFailed, WatchStartFailed,
-        };
-        let error = match error {
-            WatchError(status) => return Self::Refused(status),
-            InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => error,
-            NoResourceVersion => return Self::Failed(error.to_string()),
-        };
-        match error {
-            kube::Error::Api(status) => Self::Refused(status),
-            kube::Error::SerdeError(error) => Self::Failed(format!(
-                "what came cannot be read at line {}, column {}; check what answers there",
-                error.line(),
-                error.column()
-            )),
-            error => Self::Failed(with_causes(&error)),
-        }
-    }
-}
-
-impl Cause {
-    /// What to do, for everybody: nothing of what was read.
-    fn remedy(&self) -> &'static str {
-        let code = match self {
-            Self::Refused(status) => status.code,
-            Self::Failed(_) => 0,
-        };
-        match code {
-            401 => "the credentials are not accepted (401)",
-            403 => "it is forbidden (403): grant list and watch",
-            404 => "the kind is not served (404): apply its CustomResourceDefinition",
-            _ => "the log says why",
-        }
-    }
-
-    /// What went wrong, and what to do, for logs and statuses.
-    pub(crate) fn words(&self) -> String {
-        match self {
-            Self::Refused(status) => refusal(status),
-            Self::Failed(words) => words.clone(),
-        }
+/// Returns what to do, for everybody: nothing of what was read.
+fn remedy(cause: &CallError) -> &'static str {
+    match cause.code() {
+        Some(401) => "the credentials are not accepted (401)",
+        Some(403) => "it is forbidden (403): grant list and watch",
+        Some(404) => "the kind is not served (404): apply its CustomResourceDefinition",
+        _ => "the log says why",
     }
 }
 
@@ -363,7 +365,7 @@ mod tests {
     use super::*;
 
     fn refused(code: u16) -> watcher::Result<Event<()>> {
-        let status = Status::failure("no", "Refused").with_code(code);
+        let status = kube::core::Status::failure("no", "Refused").with_code(code);
         let refused = kube::Error::Api(Box::new(status));
         Err(watcher::Error::InitialListFailed(refused))
     }
@@ -382,8 +384,8 @@ mod tests {
 
     /// Tells the watch these, with whatever pauses it makes between them.
     async fn told(watch: &WatchState, events: Vec<watcher::Result<Event<()>>>) {
-        let events = watch.follow(stream::iter(events));
-        events.for_each(|_| ready(())).await;
+        let changes = watch.follow(stream::iter(events), |()| ((), true));
+        changes.for_each(|_| ready(())).await;
     }
 
     #[tokio::test(start_paused = true)]
@@ -426,11 +428,12 @@ mod tests {
     async fn a_watch_that_is_resumed_and_has_nothing_to_tell_works() {
         let (watch, health, _) = begun();
         let broken = vec![Ok(Event::InitDone), refused(503), refused(503)];
-        let mut events = watch.follow(stream::iter(broken).chain(stream::pending()));
-        assert!(timeout(SELDOM, events.next()).await.unwrap().is_some());
-        assert!(timeout(QUIET, events.next()).await.is_err());
+        let events = stream::iter(broken).chain(stream::pending());
+        let mut changes = watch.follow(events, |()| ((), true));
+        assert!(timeout(SELDOM, changes.next()).await.unwrap().is_some());
+        assert!(timeout(QUIET, changes.next()).await.is_err());
         assert!(watch.outage().is_some());
-        assert!(timeout(SOON * 4, events.next()).await.is_err());
+        assert!(timeout(SOON * 4, changes.next()).await.is_err());
         assert!(watch.state.borrow().cause().is_none() && result(&health).is_ok());
     }
 }

@@ -24,23 +24,12 @@ use super::{
     policy::{Policy, Stored},
     service::Slice,
 };
-use crate::util::now::Now;
+use crate::{runtime::watch::Change, util::now::Now};
 
 /// The most deletions at once.
 const MAX_IN_FLIGHT: usize = 32;
 /// The most namespaces of which pods are watched one by one.
 const MAX_LOCAL: usize = 20;
-
-/// What a watch tells.
-#[derive(Debug)]
-pub(super) enum Change<T> {
-    /// There are these and no others.
-    All(Vec<T>),
-    /// There is this one.
-    Put(T),
-    /// This one is gone, or of no concern any more.
-    Gone(T),
-}
 
 /// The namespace of which pods are watched; all, if `None`.
 pub(super) type Scope = Option<Arc<str>>;

@@ -2,32 +2,26 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    future::{poll_fn, ready},
-    mem,
+    future::poll_fn,
     sync::Arc,
     task::Poll,
 };
 
-use futures::{StreamExt as _, stream::BoxStream};
+use futures::StreamExt as _;
 use k8s_openapi::api::{core::v1::Namespace, discovery::v1::EndpointSlice};
-use kube::{
-    Api, Client, Resource,
-    core::PartialObjectMeta,
-    runtime::watcher::{Config, Event, watcher},
-};
-use serde::de::DeserializeOwned;
+use kube::{Api, Client, core::PartialObjectMeta, runtime::watcher};
 
 use super::{
     pod::Pod,
     policy::Stored,
     service::{SERVICE_LABEL, Slice},
-    state::{Change, Scope},
+    state::Scope,
 };
 use crate::{
     api::WeedPolicy,
     runtime::{
         seed::Seed,
-        watch::{WatchState, Watches, watch_config},
+        watch::{Change, Changes, WatchState, Watches, watch_config},
     },
 };
 
@@ -37,51 +31,9 @@ const PODS_PER_PAGE: u32 = 200;
 /// refused.
 const MAX_SELECTOR: usize = 8 * 1024;
 
-/// What a watch tells, one change after the other.
-pub(super) type Changes<T> = BoxStream<'static, Change<T>>;
-
-/// Follows a watch. `read` returns what is kept of an object, and whether that is of concern.
-fn follow<K, T>(
-    api: Api<K>,
-    config: Config,
-    state: &WatchState,
-    read: impl Fn(K) -> (T, bool) + Send + 'static,
-) -> Changes<T>
-where
-    K: Resource + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
-    T: Send + 'static,
-{
-    let mut list = Vec::new();
-    let changes = state.follow(watcher(api, config)).filter_map(move |event| {
-        let change = match event {
-            Event::Init => {
-                list.clear();
-                None
-            }
-            Event::InitApply(object) => {
-                let (object, concerns) = read(object);
-                list.extend(concerns.then_some(object));
-                None
-            }
-            Event::InitDone => Some(Change::All(mem::take(&mut list))),
-            Event::Apply(object) => Some(match read(object) {
-                (object, true) => Change::Put(object),
-                (object, false) => Change::Gone(object),
-            }),
-            Event::Delete(object) => Some(Change::Gone(read(object).0)),
-        };
-        ready(change)
-    });
-    changes.boxed()
-}
-
 pub(super) fn policies(seed: &Seed, dry_run: bool, state: &WatchState) -> Changes<Stored> {
-    follow(
-        seed.objects::<WeedPolicy>(),
-        watch_config(),
-        state,
-        move |object| (Stored::new(&object, dry_run), true),
-    )
+    let watcher = watcher(seed.objects::<WeedPolicy>(), watch_config());
+    state.follow(watcher, move |object| (Stored::new(&object, dry_run), true))
 }
 
 /// Follows namespaces. One that is being deleted is of no concern any more.
@@ -90,7 +42,7 @@ pub(super) fn namespaces(
     state: &WatchState,
 ) -> Changes<PartialObjectMeta<Namespace>> {
     let api: Api<PartialObjectMeta<Namespace>> = Api::all(client.clone());
-    follow(api, watch_config(), state, |mut namespace| {
+    state.follow(watcher(api, watch_config()), |mut namespace| {
         namespace.metadata.managed_fields = None;
         namespace.metadata.annotations = None;
         let stays = namespace.metadata.deletion_timestamp.is_none();
@@ -136,7 +88,8 @@ impl Slices {
         self.changes = is_needed.then(|| {
             let api: Api<EndpointSlice> = Api::all(self.client.clone());
             let config = watch_config().labels(&selector);
-            follow(api, config, &self.state, |it| (Slice::new(&it), true))
+            let watcher = watcher(api, config);
+            self.state.follow(watcher, |it| (Slice::new(&it), true))
         });
         self.services.clone_from(services);
     }
@@ -176,7 +129,7 @@ impl Pods {
                 };
                 let state = self.watches.one_of("Pods", format!("Pods in {place}"));
                 let config = watch_config().page_size(PODS_PER_PAGE);
-                let changes = follow(api, config, &state, |pod: Pod| {
+                let changes = state.follow(watcher(api, config), |pod: Pod| {
                     let is_looping = pod.is_looping();
                     (pod, is_looping)
                 });

@@ -1,6 +1,5 @@
 use std::time::Duration;
 
-use kube::ResourceExt;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -29,12 +28,8 @@ fn policy_json(name: &str, priority: i32, stage: Option<&str>) -> Value {
     })
 }
 
-fn guarded(object: Value) -> DeserializeGuard<ProbePolicy> {
-    serde_json::from_value(object).unwrap()
-}
-
 fn parsed(object: Value) -> Policy {
-    policy(&guarded(object))
+    Policy::new(&serde_json::from_value(object).unwrap())
 }
 
 fn cluster(name: &str, stage: &str) -> Cluster {
@@ -58,17 +53,29 @@ fn changed_cluster(name: &str, stage: &str, change: impl FnOnce(&mut Value)) -> 
 /// Two clusters, and a policy for all of them.
 fn index() -> Index {
     let mut index = Index::default();
-    index.replace_policies([parsed(policy_json("all", 0, None))]);
-    index.replace_clusters([cluster("a", "live"), cluster("b", "dev")]);
+    list_policies(&mut index, [parsed(policy_json("all", 0, None))]);
+    list_clusters(&mut index, [cluster("a", "live"), cluster("b", "dev")]);
     index
 }
 
+fn list_policies(index: &mut Index, list: impl IntoIterator<Item = Policy>) -> Changed {
+    index.policies_changed(Change::All(list.into_iter().collect()))
+}
+
+fn list_clusters(index: &mut Index, list: impl IntoIterator<Item = Cluster>) -> Changed {
+    index.clusters_changed(Change::All(list.into_iter().collect()))
+}
+
+fn put_cluster(index: &mut Index, cluster: Cluster) -> Changed {
+    index.clusters_changed(Change::Put(cluster))
+}
+
 fn put(index: &mut Index, policy: Value) -> Changed {
-    index.policy_event(Event::Apply(guarded(policy)))
+    index.policies_changed(Change::Put(parsed(policy)))
 }
 
 fn delete(index: &mut Index, policy: &str) -> Changed {
-    index.policy_event(Event::Delete(guarded(policy_json(policy, 0, None))))
+    index.policies_changed(Change::Gone(parsed(policy_json(policy, 0, None))))
 }
 
 fn names(changed: &Changed) -> Vec<&str> {
@@ -91,13 +98,16 @@ fn held(name: &str, priority: i32, stage: Option<&str>) -> Policy {
 #[test]
 fn of_several_policies_that_are_being_deleted_the_one_that_applied_lets_go() {
     let mut index = Index::default();
-    index.replace_policies([
-        held("other", 9, Some("dev")),
-        held("low", 0, None),
-        held("lower", -1, None),
-        held("top", 1, None),
-    ]);
-    index.replace_clusters([cluster("a", "live")]);
+    list_policies(
+        &mut index,
+        [
+            held("other", 9, Some("dev")),
+            held("low", 0, None),
+            held("lower", -1, None),
+            held("top", 1, None),
+        ],
+    );
+    list_clusters(&mut index, [cluster("a", "live")]);
     let assignment = index.assignment("a").unwrap();
     assert_eq!(&*assignment.former.as_ref().unwrap().policy, "top");
 }
@@ -106,7 +116,10 @@ fn of_several_policies_that_are_being_deleted_the_one_that_applied_lets_go() {
 fn an_unreadable_cluster_is_still_selected_by_the_labels_of_its_shoot() {
     let mut index = index();
     put(&mut index, policy_json("live", 1, Some("live")));
-    index.apply_cluster(changed_cluster("a", "live", |it| it["spec"] = json!(1)));
+    put_cluster(
+        &mut index,
+        changed_cluster("a", "live", |it| it["spec"] = json!(1)),
+    );
     assert_eq!(policy_of(&index, "a"), Some("live"));
 }
 
@@ -131,7 +144,7 @@ fn a_cluster_without_policy_remembers_the_last_as_long_as_that_exists() {
 
     // As it is now, and after a repeated list.
     assert_eq!(names(&put(&mut index, narrowed("50s"))), ["a", "b"]);
-    index.replace_clusters([cluster("a", "live"), cluster("b", "dev")]);
+    list_clusters(&mut index, [cluster("a", "live"), cluster("b", "dev")]);
     assert_eq!(former_of_a(&index), Some(("all", Duration::from_secs(50))));
 
     index.forget("b");
@@ -157,9 +170,12 @@ fn what_an_earlier_run_knew_may_come_after_the_objects() {
     for let_go in [false, true] {
         let mut index = Index::default();
         put(&mut index, policy_json("heir", 0, None));
-        index.replace_policies([parsed(policy_json("heir", 0, None))]);
-        index.replace_clusters([cluster("a", "live"), cluster("b", "dev")]);
-        index.replace_policies(["heir", "all"].map(|it| parsed(policy_json(it, 0, Some("other")))));
+        list_policies(&mut index, [parsed(policy_json("heir", 0, None))]);
+        list_clusters(&mut index, [cluster("a", "live"), cluster("b", "dev")]);
+        list_policies(
+            &mut index,
+            ["heir", "all"].map(|it| parsed(policy_json(it, 0, Some("other")))),
+        );
         assert_eq!(former_of_a(&index).map(|(name, _)| name), Some("heir"));
         if let_go {
             index.forget("a");
@@ -175,14 +191,14 @@ fn what_an_earlier_run_knew_counts_until_a_policy_applies() {
     let recalled = BTreeMap::from([("a".into(), "all".into()), ("b".into(), "gone".into())]);
     let mut index = Index::default();
     index.recall(recalled);
-    index.replace_policies([parsed(policy_json("all", 0, Some("other")))]);
-    index.replace_clusters([cluster("a", "live"), cluster("b", "dev")]);
+    list_policies(&mut index, [parsed(policy_json("all", 0, Some("other")))]);
+    list_clusters(&mut index, [cluster("a", "live"), cluster("b", "dev")]);
     assert_eq!(former_of_a(&index), Some(("all", Duration::from_secs(40))));
     assert_eq!(index.assignment("b").unwrap().former, None);
 
     // A Cluster that is created anew is another one.
-    index.cluster_event(Event::Delete(cluster("a", "live")));
-    index.apply_cluster(cluster("a", "live"));
+    index.clusters_changed(Change::Gone(cluster("a", "live")));
+    put_cluster(&mut index, cluster("a", "live"));
     assert_eq!(former_of_a(&index), None);
 }
 
@@ -217,42 +233,37 @@ fn a_view_tells_what_a_policy_won_and_lost() {
 #[test]
 fn nothing_is_assigned_before_both_kinds_are_listed() {
     let mut index = Index::default();
-    assert_eq!(names(&index.cluster_event(Event::Init)), [""; 0]);
     assert_eq!(
-        names(&index.cluster_event(Event::InitApply(cluster("a", "live")))),
+        names(&list_clusters(&mut index, [cluster("a", "live")])),
         [""; 0]
     );
-    assert_eq!(names(&index.cluster_event(Event::InitDone)), [""; 0]);
     // The Clusters are watched on while the policies are still to come.
     let changes = [
-        Event::Apply(cluster("a", "dev")),
-        Event::Apply(cluster("b", "dev")),
-        Event::Delete(cluster("b", "dev")),
+        Change::Put(cluster("a", "dev")),
+        Change::Put(cluster("b", "dev")),
+        Change::Gone(cluster("b", "dev")),
     ];
-    for event in changes {
-        assert_eq!(names(&index.cluster_event(event)), [""; 0]);
+    for change in changes {
+        assert_eq!(names(&index.clusters_changed(change)), [""; 0]);
         assert_eq!(index.assignments().count(), 0);
     }
-
-    let all = guarded(policy_json("all", 0, None));
-    assert_eq!(names(&index.policy_event(Event::Init)), [""; 0]);
-    assert_eq!(names(&index.policy_event(Event::InitApply(all))), [""; 0]);
     assert!(!index.synced());
-    assert_eq!(names(&index.policy_event(Event::InitDone)), ["a"]);
+    let all = [parsed(policy_json("all", 0, None))];
+    assert_eq!(names(&list_policies(&mut index, all)), ["a"]);
     assert!(index.synced());
     assert_eq!(policy_of(&index, "a"), Some("all"));
 }
 
 /// One change of one object.
 #[derive(Clone, Debug)]
-enum Change {
+enum Edit {
     Policy(&'static str, i32, Option<&'static str>),
     NoPolicy(&'static str),
     Cluster(&'static str, &'static str, bool),
     NoCluster(&'static str),
 }
 
-impl Change {
+impl Edit {
     fn object(&self) -> &'static str {
         match self {
             Self::Policy(name, ..)
@@ -266,12 +277,13 @@ impl Change {
         match *self {
             Self::Policy(name, priority, stage) => put(index, policy_json(name, priority, stage)),
             Self::NoPolicy(name) => delete(index, name),
-            Self::Cluster(name, stage, asleep) => {
-                index.apply_cluster(changed_cluster(name, stage, |it| {
+            Self::Cluster(name, stage, asleep) => put_cluster(
+                index,
+                changed_cluster(name, stage, |it| {
                     it["status"]["hibernated"] = json!(asleep);
-                }))
-            }
-            Self::NoCluster(name) => index.cluster_event(Event::Delete(cluster(name, ""))),
+                }),
+            ),
+            Self::NoCluster(name) => index.clusters_changed(Change::Gone(cluster(name, ""))),
         }
     }
 }
@@ -280,16 +292,16 @@ fn stage() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec!["live", "dev"])
 }
 
-fn change() -> impl Strategy<Value = Change> {
+fn edit() -> impl Strategy<Value = Edit> {
     let policy = prop::sample::select(vec!["p1", "p2", "p3"]);
     let cluster = prop::sample::select(vec!["c1", "c2", "c3", "c4"]);
     prop_oneof![
         4 => (policy.clone(), -1..2i32, prop::option::of(stage()))
-            .prop_map(|(name, priority, stage)| Change::Policy(name, priority, stage)),
-        1 => policy.prop_map(Change::NoPolicy),
+            .prop_map(|(name, priority, stage)| Edit::Policy(name, priority, stage)),
+        1 => policy.prop_map(Edit::NoPolicy),
         4 => (cluster.clone(), stage(), any::<bool>())
-            .prop_map(|(name, stage, asleep)| Change::Cluster(name, stage, asleep)),
-        1 => cluster.prop_map(Change::NoCluster),
+            .prop_map(|(name, stage, asleep)| Edit::Cluster(name, stage, asleep)),
+        1 => cluster.prop_map(Edit::NoCluster),
     ]
 }
 
@@ -311,8 +323,8 @@ fn of_objects(index: &Index) -> BTreeMap<Arc<str>, Assignment> {
 
 fn empty() -> Index {
     let mut index = Index::default();
-    index.replace_policies([]);
-    index.replace_clusters([]);
+    list_policies(&mut index, []);
+    list_clusters(&mut index, []);
     index
 }
 
@@ -320,7 +332,7 @@ proptest! {
     /// Objects are stored in any order; only the changes of one object are ordered.
     #[test]
     fn the_order_of_events_of_different_objects_makes_no_difference(
-        changes in prop::collection::vec(change(), 0..24),
+        changes in prop::collection::vec(edit(), 0..24),
         order in prop::collection::vec(any::<u8>(), 24),
     ) {
         let mut expected = empty();
@@ -347,7 +359,7 @@ proptest! {
 
     /// What is reported as changed is exactly what is another than before.
     #[test]
-    fn exactly_what_changed_is_reported(changes in prop::collection::vec(change(), 0..24)) {
+    fn exactly_what_changed_is_reported(changes in prop::collection::vec(edit(), 0..24)) {
         let mut index = empty();
         for change in &changes {
             let before = snapshot(&index);
@@ -363,8 +375,8 @@ proptest! {
     /// A list of what there is now leads to the same as the changes that led there.
     #[test]
     fn a_list_is_worth_the_events_it_replaces(
-        before in prop::collection::vec(change(), 0..12),
-        after in prop::collection::vec(change(), 0..12),
+        before in prop::collection::vec(edit(), 0..12),
+        after in prop::collection::vec(edit(), 0..12),
     ) {
         let mut watched = empty();
         let mut listed = empty();
@@ -376,17 +388,9 @@ proptest! {
             change.apply(&mut watched);
         }
 
-        listed.policy_event(Event::Init);
-        listed.cluster_event(Event::Init);
-        let clusters: Vec<_> =
-            watched.clusters.values().map(|entry| entry.cluster.clone()).collect();
-        for cluster in clusters {
-            prop_assert!(cluster.name_any().starts_with('c'));
-            listed.cluster_event(Event::InitApply(cluster));
-        }
-        listed.policy_list = watched.policies().cloned().collect();
-        listed.cluster_event(Event::InitDone);
-        listed.policy_event(Event::InitDone);
+        let clusters = watched.clusters.values().map(|entry| entry.cluster.clone());
+        list_clusters(&mut listed, clusters);
+        list_policies(&mut listed, watched.policies().cloned());
         prop_assert_eq!(of_objects(&listed), of_objects(&watched));
     }
 }

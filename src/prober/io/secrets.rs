@@ -7,24 +7,19 @@
 
 use std::{
     collections::HashMap,
-    mem,
-    pin::pin,
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
-use futures::{Stream, StreamExt as _};
+use futures::StreamExt as _;
 use k8s_openapi::{ByteString, api::core::v1::Secret};
-use kube::{
-    Api, Client, ResourceExt as _,
-    runtime::watcher::{Event, watcher},
-};
+use kube::{Api, Client, ResourceExt as _, runtime::watcher};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     runtime::{
-        seed::{is_for_lack_of_rights, told},
-        watch::{Cause, State, Watches, large_watch_config},
+        seed::{CallError, is_for_lack_of_rights, told},
+        watch::{Change, Changes, State, Watches, large_watch_config},
     },
     shoot::{KubeconfigError, MAX_KUBECONFIG_BYTES, SEED_UNREADABLE, Unread},
 };
@@ -35,7 +30,9 @@ mod tests;
 /// The key of the kubeconfig.
 const KEY: &str = "kubeconfig";
 
-/// The kubeconfigs in the Secrets of one name, by namespace; `None` where a Secret has none.
+/// The namespace of a Secret and its kubeconfig, if it has one.
+type Kubeconfig = (Box<str>, Option<Arc<[u8]>>);
+/// The kubeconfigs in the Secrets of one name, by namespace.
 type Kubeconfigs = HashMap<Box<str>, Option<Arc<[u8]>>>;
 
 /// The watches, one for each name that is in use. Clones share them.
@@ -71,12 +68,12 @@ impl Secrets {
         let config = large_watch_config().fields(&format!("metadata.name={name}"));
         let api: Api<Secret> = Api::all(self.client.clone());
         let (kept, kubeconfigs) = watch::channel(None);
-        let events = state.follow(watcher(api, config));
+        let changes = state.follow(watcher(api, config), |it| (kubeconfig_of(it), true));
         let named = Arc::new(Named {
             name: name.clone(),
             kubeconfigs,
-            state: state.changes(),
-            _task: AbortOnDropHandle::new(tokio::spawn(keep(events, kept))),
+            state: state.states(),
+            _task: AbortOnDropHandle::new(tokio::spawn(keep(changes, kept))),
         });
         watched.insert(name.clone(), Arc::downgrade(&named));
         named
@@ -151,30 +148,22 @@ impl Named {
     }
 }
 
-/// Keeps the kubeconfigs of these Secrets. A list takes effect as a whole.
-async fn keep(events: impl Stream<Item = Event<Secret>>, kept: watch::Sender<Option<Kubeconfigs>>) {
-    let mut events = pin!(events);
-    let mut listed = Kubeconfigs::new();
-    while let Some(event) = events.next().await {
-        match event {
-            Event::Init => listed.clear(),
-            Event::InitApply(secret) => listed.extend([kubeconfig_of(secret)]),
-            Event::InitDone => {
-                kept.send_replace(Some(mem::take(&mut listed)));
+/// Keeps the kubeconfigs that these changes leave.
+async fn keep(mut changes: Changes<Kubeconfig>, kept: watch::Sender<Option<Kubeconfigs>>) {
+    while let Some(change) = changes.next().await {
+        kept.send_modify(|kept| {
+            let kept = kept.get_or_insert_default();
+            match change {
+                Change::All(list) => *kept = list.into_iter().collect(),
+                Change::Put(kubeconfig) => kept.extend([kubeconfig]),
+                Change::Gone((namespace, _)) => drop(kept.remove(&namespace)),
             }
-            Event::Apply(secret) => kept.send_modify(|kept| {
-                kept.get_or_insert_default().extend([kubeconfig_of(secret)]);
-            }),
-            Event::Delete(secret) => kept.send_modify(|kept| {
-                let namespace = kubeconfig_of(secret).0;
-                kept.get_or_insert_default().remove(&namespace);
-            }),
-        }
+        });
     }
 }
 
 /// The namespace of a Secret and the kubeconfig in it; of one that is too large what shows no more than that.
-fn kubeconfig_of(secret: Secret) -> (Box<str>, Option<Arc<[u8]>>) {
+fn kubeconfig_of(secret: Secret) -> Kubeconfig {
     let namespace = secret.namespace().unwrap_or_default();
     let kubeconfig = secret.data.and_then(|mut data| data.remove(KEY));
     let kubeconfig = kubeconfig.map(|ByteString(mut kubeconfig)| {
@@ -185,10 +174,9 @@ fn kubeconfig_of(secret: Secret) -> (Box<str>, Option<Arc<[u8]>>) {
 }
 
 /// Describes why a watch broke, without anything that a Secret may hold.
-fn problem(cause: &Cause, name: &str) -> String {
-    let status = match cause {
-        Cause::Refused(status) => status,
-        Cause::Failed(words) => return words.clone(),
+fn problem(cause: &CallError, name: &str) -> String {
+    let CallError::Refused(status) = cause else {
+        return cause.to_string();
     };
     let remedy = match status.code {
         401 => "; renew the operator's own credentials".to_owned(),

@@ -8,7 +8,6 @@ use std::{
 };
 
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use kube::{core::PartialObjectMeta, runtime::watcher};
 use tokio::time::Instant;
 
 use super::{
@@ -22,6 +21,7 @@ use super::{
 use crate::{
     api::{ClusterHealth, ProbePolicy, ProbePolicyStatus},
     prober::dependents::Event as Met,
+    runtime::watch::Change,
     status::{
         events::Event,
         policies::{Policies, Policy, Reported},
@@ -39,8 +39,6 @@ pub(super) struct Objects {
     policies: Policies<PolicyReport, More>,
     /// Statuses of policies of which the watch has not told yet.
     left: BTreeMap<Arc<str>, ProbePolicyStatus>,
-    /// The clusters without a ClusterHealth in the list that is in progress.
-    unlisted: BTreeSet<Arc<str>>,
     metrics: HealthMetrics,
     /// Something has changed that concerns policies.
     concerns_policies: bool,
@@ -215,21 +213,22 @@ impl Objects {
     }
 
     /// What the watch of ClusterHealths says.
-    pub(super) fn take_event(&mut self, event: watcher::Event<PartialObjectMeta<ClusterHealth>>) {
-        use watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
-        match event {
-            Init => self.unlisted = self.clusters.keys().cloned().collect(),
-            InitApply(health) | Apply(health) => {
-                let name = health.metadata.name.as_deref().unwrap_or_default();
-                self.unlisted.remove(name);
-                self.seen(name, Some(&health.metadata));
-            }
-            InitDone => {
-                for name in std::mem::take(&mut self.unlisted) {
+    pub(super) fn take_healths(&mut self, change: Change<ObjectMeta>) {
+        let name = |health: &ObjectMeta| health.name.clone().unwrap_or_default();
+        match change {
+            Change::All(list) => {
+                let mut unlisted: BTreeSet<_> = self.clusters.keys().cloned().collect();
+                for health in list {
+                    let name = name(&health);
+                    unlisted.remove(&*name);
+                    self.seen(&name, Some(&health));
+                }
+                for name in unlisted {
                     self.seen(&name, None);
                 }
             }
-            Delete(health) => self.seen(health.metadata.name.as_deref().unwrap_or_default(), None),
+            Change::Put(health) => self.seen(&name(&health), Some(&health)),
+            Change::Gone(health) => self.seen(&name(&health), None),
         }
     }
 

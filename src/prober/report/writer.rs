@@ -6,13 +6,13 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kube::{core::PartialObjectMeta, runtime::watcher::Event};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::{ClusterReport, HealthMetrics, PolicyReport, objects::Objects};
 use crate::{
     api::{ClusterHealth, ProbePolicyStatus},
     prober::dependents::Event as Met,
-    runtime::{health::Health, seed::Seed},
+    runtime::{health::Health, seed::Seed, watch::Change},
     status::writer::{Sender, Writer, send},
 };
 
@@ -97,9 +97,9 @@ impl Reporter {
         });
     }
 
-    /// What the watch of ClusterHealths tells: one that somebody deletes is created anew, one with
+    /// Takes a change of the ClusterHealths: one that somebody deletes is created anew, one with
     /// another owner than its Cluster is given that one.
-    pub fn cluster_health(&self, event: Event<PartialObjectMeta<ClusterHealth>>) {
-        send(&self.0, |objects| objects.take_event(event));
+    pub fn cluster_healths(&self, change: Change<ObjectMeta>) {
+        send(&self.0, |objects| objects.take_healths(change));
     }
 }

@@ -14,8 +14,8 @@ pub enum CallError {
     #[error("{}", refusal(.0))]
     Refused(Box<kube::core::Status>),
     /// The seed could not be reached, or its answer cannot be read.
-    #[error("{}", with_causes(.0))]
-    Failed(kube::Error),
+    #[error("{0}")]
+    Failed(String),
     /// It was the request's turn, but no answer came in time.
     #[error("the seed did not answer within {REQUEST_LIMIT:?}")]
     Late,
@@ -59,7 +59,7 @@ fn plugin(error: &AuthError) -> Option<String> {
 
 /// What the seed says of what it refuses, and what to do. It names the user, who is the prober or the
 /// weeder.
-pub(crate) fn refusal(status: &kube::core::Status) -> String {
+pub(super) fn refusal(status: &kube::core::Status) -> String {
     let remedy = match is_for_lack_of_rights(status) {
         true => {
             "; grant it to the operator's ServiceAccount, as manifests/prober/rbac.yaml or \
@@ -86,7 +86,7 @@ impl From<kube::Error> for CallError {
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::Refused(status),
-            error => Self::Failed(error),
+            error => Self::Failed(with_causes(&error)),
         }
     }
 }

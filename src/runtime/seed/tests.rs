@@ -11,7 +11,7 @@ use kube::client::Body;
 use rstest::rstest;
 use tokio::time::{Instant, sleep};
 
-use super::*;
+use super::{error::refusal, *};
 use crate::runtime::{
     metrics::RequestMetrics,
     wire::{Access, Wire},

@@ -15,10 +15,13 @@ use dependency_watchdog::{
         report::{ClusterReport, Finding, PolicyReport, Reporter},
         verdict::{Assessment, Doubt, Verdict},
     },
+    runtime::watch::Change,
     util::mono_time::MonoTime,
 };
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
-use kube::{core::PartialObjectMeta, runtime::watcher::Event};
+use k8s_openapi::{
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
+    jiff::Timestamp,
+};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -210,12 +213,11 @@ fn left_protected() -> Left {
     (clusters, BTreeMap::new())
 }
 
-fn deleted(name: &str) -> Event<PartialObjectMeta<ClusterHealth>> {
-    let object = json!({
-        "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
-        "metadata": {"name": name},
-    });
-    Event::Delete(serde_json::from_value(object).unwrap())
+fn deleted(name: &str) -> Change<ObjectMeta> {
+    Change::Gone(ObjectMeta {
+        name: Some(name.to_owned()),
+        ..ObjectMeta::default()
+    })
 }
 
 #[tokio::test]
@@ -323,7 +325,7 @@ async fn a_policy_is_held_until_the_loops_have_looked() {
 async fn a_cluster_health_that_somebody_deletes_is_created_at_once() {
     let desk = Desk::healthy().await;
     desk.seed.delete("clusterhealths", "", "a");
-    desk.reporter.cluster_health(deleted("a"));
+    desk.reporter.cluster_healths(deleted("a"));
     desk.clock.pass(MOMENT).await;
     let health = desk.seed.get("clusterhealths", "", "a").unwrap();
     assert_eq!(health["status"]["reason"], "Healthy");
@@ -331,7 +333,7 @@ async fn a_cluster_health_that_somebody_deletes_is_created_at_once() {
     // Who deletes it all the time does not have it written all the time.
     desk.seed.forget_calls();
     for _ in 0..40 {
-        desk.reporter.cluster_health(deleted("a"));
+        desk.reporter.cluster_healths(deleted("a"));
         desk.clock.pass(Duration::from_millis(250)).await;
     }
     let created = desk.count("PATCH clusterhealths/a");

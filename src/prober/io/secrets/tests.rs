@@ -8,6 +8,7 @@ use crate::{
     runtime::{
         health::Health,
         metrics::RequestMetrics,
+        watch::cause,
         wire::{Access, Wire},
     },
     shoot::MAX_KUBECONFIG_BYTES,
@@ -35,7 +36,7 @@ fn trouble_quotes_nothing_that_was_not_understood() {
     let error = serde_json::from_str::<Secret>(r#"{"metadata": "hush"}"#).unwrap_err();
     assert!(error.to_string().contains("hush"));
     let error = kube::runtime::watcher::Error::InitialListFailed(kube::Error::SerdeError(error));
-    let told = problem(&error.into(), "dwd");
+    let told = problem(&cause(error), "dwd");
     assert!(told.contains("cannot be read at line 1"), "{told}");
     assert!(!told.contains("hush"), "{told}");
 }
@@ -54,7 +55,7 @@ fn trouble_names_the_remedy() {
             "status": "Failure", "message": "they said", "reason": "Forbidden", "code": code,
         }))
         .unwrap();
-        let told = problem(&Cause::Refused(status), "dwd");
+        let told = problem(&CallError::Refused(status), "dwd");
         assert!(told.contains(remedy), "{told}");
     }
 }
