@@ -4,7 +4,7 @@
 //! A missing right is reported and prevents nothing. If the seed does not answer, nothing is
 //! reported.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ApiResource;
@@ -15,11 +15,15 @@ use crate::{
     api::ProbePolicy,
     cluster::{Dependent, PolicyView},
     prober::{report::Reporter, scale::Scaler, step::Family},
-    runtime::rights::{Review, Right},
+    runtime::rights::{self, right, subresource},
 };
 
 /// The only verb that is first needed in an outage: a missing right to read shows immediately.
 const VERB: &str = "patch";
+/// Judgement: the pause before rights that are granted are asked for again.
+const AGAIN: Duration = Duration::from_secs(15 * 60);
+/// Judgement: the pause if one is missing, since somebody may be granting it, or was not answered.
+const SOON: Duration = Duration::from_secs(2 * 60);
 
 /// Objects for which a policy needs rights.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,48 +89,46 @@ impl Reviewer {
 
     async fn attend(self: Arc<Self>, policy: Arc<str>, needs: Needs) {
         loop {
-            let review = self.review(&policy, &needs).await;
-            if let Some(missing) = review.news() {
-                self.reporter.rights(&policy, &needs.uid, missing);
+            let missing = self.missing(&policy, &needs).await;
+            let is_well = missing.as_ref().is_ok_and(Vec::is_empty);
+            match missing {
+                Ok(missing) => self.reporter.rights(&policy, &needs.uid, missing),
+                Err(error) => tracing::debug!(policy = &*policy, error, "its rights are not known"),
             }
-            sleep(review.again()).await;
+            sleep(if is_well { AGAIN } else { SOON }).await;
         }
     }
 
-    async fn review(&self, policy: &str, needs: &Needs) -> Review {
-        let mut review = Review::default();
+    /// Returns the rights that this policy lacks, or why one could not be asked for.
+    async fn missing(&self, policy: &str, needs: &Needs) -> Result<Vec<String>, String> {
+        let namespace = needs.namespace.as_deref();
         // To put the finalizer on a policy, and to take it off.
-        let finalizer = Right::new(VERB, &ApiResource::erase::<ProbePolicy>(&())).on(policy);
-        let mut rights = vec![finalizer];
-        let mut add = |right: Right| rights.push(right.within(needs.namespace.as_deref()));
+        let policies = ApiResource::erase::<ProbePolicy>(&());
+        let mut rights = vec![right(VERB, &policies, Some(policy), None)];
         for dependent in &*needs.dependents {
             let reference = &dependent.reference;
             match self.scaler.kind(reference).await {
                 Ok((family, resource)) => {
-                    let object = Right::new(VERB, &resource).on(&reference.name);
-                    add(object.clone());
+                    let object = right(VERB, &resource, Some(&reference.name), namespace);
+                    rights.push(object.clone());
                     if family == Family::Scalable {
-                        add(object.of("scale"));
+                        rights.push(subresource("scale", object));
                     }
                 }
                 // The dependent itself is reported.
                 Err(error) if error.is_about_the_kind() => {}
-                Err(error) => {
-                    tracing::debug!(policy, kind = reference.kind, %error, "its rights are not known");
-                    review.unanswered = true;
-                }
+                Err(error) => return Err(error.to_string()),
             }
         }
         if needs.execs {
             // To find the pod, and to ask for a WebSocket, which is a GET. API servers since Kubernetes 1.35 want the
             // right to create for it too.
             let pods = ApiResource::erase::<Pod>(&());
-            add(Right::new("list", &pods));
-            for verb in ["get", "create"] {
-                add(Right::new(verb, &pods).of("exec"));
-            }
+            let on_pods = |verb| right(verb, &pods, None, namespace);
+            rights.push(on_pods("list"));
+            rights.extend(["get", "create"].map(|verb| subresource("exec", on_pods(verb))));
         }
-        review.ask(self.scaler.seed(), Some(policy), rights).await;
-        review
+        let missing = rights::missing(self.scaler.seed(), rights).await;
+        missing.map_err(|error| error.to_string())
     }
 }
