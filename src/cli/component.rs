@@ -62,8 +62,6 @@ pub(super) struct Context {
     pub(super) seed: Seed,
     /// Leadership of this process.
     pub(super) leadership: Leadership,
-    /// Instruments of this candidacy.
-    pub(super) instruments: Common,
     /// Whether every policy is treated as one with the mode `DryRun`.
     pub(super) dry_run: bool,
     /// Ends the work.
@@ -91,14 +89,15 @@ impl Component {
         let times = args.leader.times()?;
         let stop = shutdown::on_signal().map_err(|error| error.to_string())?;
         let (metrics, health) = (&args.admin.metrics_bind_addr, &args.admin.health_bind_addr);
-        let shown = (self.registry, self.instruments.shown());
+        let instruments = self.instruments;
+        let shown = (self.registry, instruments.health.clone());
         let admin = Admin::bind(metrics, health, shown).await?;
         // The endpoints report the shutdown, so they stop last.
         let _serving = AbortOnDropHandle::new(tokio::spawn(admin.run()));
-        let requests = &self.instruments.requests;
+        let requests = &instruments.requests;
         let wire = args.client.connect(requests).await?;
         let seed = Seed::new(wire.client(Access::All), args.client.rate(), requests);
-        let context = |leadership: Leadership, instruments: &Common| {
+        let context = |leadership: Leadership| {
             let stopped = stop.clone();
             let shutdown = move || match stopped.is_cancelled() {
                 true => Err("shutting down".to_owned()),
@@ -109,20 +108,18 @@ impl Component {
                 reads: seed.through(wire.client(Access::Reads)),
                 seed: seed.clone().led_by(leadership.clone()),
                 leadership,
-                instruments: instruments.clone(),
                 dry_run: args.dry_run,
                 stop: stop.clone(),
             }
         };
         let Some(times) = times else {
-            work(context(Leadership::unopposed(), &self.instruments)).await;
+            work(context(Leadership::unopposed())).await;
             return Ok(0);
         };
         let namespace = &args.leader.lease.leader_election_namespace;
         let mut elector = Elector::new(seed.client().clone(), namespace, self.lease, times);
         loop {
-            let instruments = self.instruments.anew();
-            instruments.leader.set(0);
+            instruments.stand_by();
             instruments.health.check("leader-election", elector.check());
             let candidacy = async |leadership: Leadership| {
                 let blind = async {
@@ -131,7 +128,7 @@ impl Component {
                     instruments.watches.blind(BLIND).await
                 };
                 tokio::select! {
-                    () = work(context(leadership.clone(), &instruments)) => Ok(0),
+                    () = work(context(leadership.clone())) => Ok(0),
                     kinds = blind => Err(format!(
                         "this replica led, and could not list {} within {BLIND:?}, as its log tells; it gave \
                          the Lease back, since another may be able to",

@@ -42,7 +42,7 @@ pub(super) async fn run(args: ProberArgs) -> Result<u8, String> {
     };
     let gates = args.feature_gates;
     let work = async |context: Context| {
-        let instruments = instruments.anew(context.instruments);
+        instruments.stand_by();
         let counted = instruments.checks.clone();
         let checks = Runner::new(context.seed.clone(), gates, counted, Names::default());
         let prober = Prober {
@@ -51,7 +51,7 @@ pub(super) async fn run(args: ProberArgs) -> Result<u8, String> {
             dry_run: context.dry_run,
             checks,
             dial: Default::default(),
-            instruments,
+            instruments: instruments.clone(),
         };
         fleet::run(prober, context.leadership.begun(), context.stop).await;
     };

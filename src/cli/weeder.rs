@@ -26,12 +26,12 @@ pub(super) async fn run(args: WeederArgs) -> Result<u8, String> {
         registry,
     };
     let work = async |context: Context| {
-        let instruments = instruments.anew(context.instruments);
+        instruments.stand_by();
         context.leadership.begun().await;
         let weeder = Weeder {
             seed: context.seed,
             dry_run: context.dry_run,
-            instruments,
+            instruments: instruments.clone(),
         };
         run::run(weeder, context.stop).await;
     };

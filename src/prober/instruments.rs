@@ -53,14 +53,8 @@ impl Instruments {
         (instruments, all)
     }
 
-    /// The same for one more candidacy, whose common instruments these are. What is counted for each loop has
-    /// ended with it.
-    #[must_use]
-    pub fn anew(&self, common: Common) -> Self {
+    /// Shows what a prober shows that does not lead. What is counted for each loop has ended with it.
+    pub fn stand_by(&self) {
         self.health.stand_by();
-        Self {
-            common,
-            ..self.clone()
-        }
     }
 }

@@ -6,13 +6,13 @@
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use futures::future::join_all;
-use http::{Method, Request, Response, header};
+use http::{Request, Response, header};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus_client::registry::Registry;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{Semaphore, watch},
+    sync::Semaphore,
     time::{sleep, timeout},
 };
 
@@ -30,38 +30,38 @@ const MAX_HEAD_BYTES: usize = 16 * 1024;
 /// After a connection could not be accepted, for instance since there is no file descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// Paths of one listener, or of the other, or of one that is both.
+const OF_METRICS: &[&str] = &["/metrics"];
+const OF_HEALTH: &[&str] = &["/healthz", "/readyz"];
+const OF_BOTH: &[&str] = &["/metrics", "/healthz", "/readyz"];
+
 /// The server of the endpoints.
 pub struct Admin {
-    listeners: Vec<(TcpListener, Served)>,
+    /// Each with the paths that it serves.
+    listeners: Vec<(TcpListener, &'static [&'static str])>,
     shown: Arc<Shown>,
 }
 
-/// All metrics, and the health of the present candidacy.
-type Shown = (Registry, watch::Receiver<Health>);
-
-/// What one listener serves.
-#[derive(Clone, Copy)]
-struct Served {
-    metrics: bool,
-    health: bool,
-}
+/// All metrics, and the health of the process.
+type Shown = (Registry, Health);
 
 impl Admin {
-    /// Listens on both addresses; on one, if they are the same; on none that is `0`. `health` is that of the
-    /// present candidacy.
+    /// Listens on both addresses; on one, if they are the same; on none that is `0`.
     ///
     /// # Errors
     ///
     /// If one of them cannot be listened on.
     pub async fn bind(metrics: &str, health: &str, shown: Shown) -> Result<Self, String> {
-        let both = metrics == health;
-        let wanted = [
-            ("--metrics-bind-addr", metrics, true, both),
-            ("--health-bind-addr", health, false, !both),
-        ];
+        let wanted = match metrics == health {
+            true => vec![("--metrics-bind-addr", metrics, OF_BOTH)],
+            false => vec![
+                ("--metrics-bind-addr", metrics, OF_METRICS),
+                ("--health-bind-addr", health, OF_HEALTH),
+            ],
+        };
         let mut listeners = Vec::new();
-        for (flag, address, metrics, health) in wanted {
-            if address == "0" || !(metrics || health) {
+        for (flag, address, paths) in wanted {
+            if address == "0" {
                 continue;
             }
             let listener = listen(address).await.map_err(|error| {
@@ -71,9 +71,9 @@ impl Admin {
                 )
             })?;
             if let Ok(address) = listener.local_addr() {
-                tracing::info!(%address, metrics, health, "serving");
+                tracing::info!(%address, ?paths, "serving");
             }
-            listeners.push((listener, Served { metrics, health }));
+            listeners.push((listener, paths));
         }
         let shown = Arc::new(shown);
         Ok(Self { listeners, shown })
@@ -90,7 +90,7 @@ impl Admin {
         let Self { listeners, shown } = self;
         let accepting = listeners
             .into_iter()
-            .map(|(listener, served)| accept(listener, served, shown.clone()));
+            .map(|(listener, paths)| accept(listener, paths, shown.clone()));
         join_all(accepting).await;
     }
 }
@@ -100,22 +100,20 @@ async fn listen(address: &str) -> io::Result<TcpListener> {
         return TcpListener::bind(address).await;
     };
     // It takes IPv4 as well, where there is IPv6 at all.
-    let bound = TcpListener::bind(format!("[::]:{port}")).await;
-    let is_missing = |it: &io::Error| it.kind() != io::ErrorKind::AddrInUse;
-    match bound.as_ref().is_err_and(is_missing) {
-        true => TcpListener::bind(format!("0.0.0.0:{port}")).await,
-        false => bound,
+    match TcpListener::bind(format!("[::]:{port}")).await {
+        Ok(listener) => Ok(listener),
+        Err(_) => TcpListener::bind(format!("0.0.0.0:{port}")).await,
     }
 }
 
-async fn accept(listener: TcpListener, served: Served, shown: Arc<Shown>) {
+async fn accept(listener: TcpListener, paths: &'static [&'static str], shown: Arc<Shown>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         // They are never closed.
         let place = places.clone().acquire_owned().await;
         match listener.accept().await {
             Ok((stream, _)) => {
-                let served = serve(stream, served, shown.clone());
+                let served = serve(stream, paths, shown.clone());
                 tokio::spawn(async move {
                     // One that is too slow is closed.
                     let _ = timeout(CONNECTION_LIMIT, served).await;
@@ -130,23 +128,20 @@ async fn accept(listener: TcpListener, served: Served, shown: Arc<Shown>) {
     }
 }
 
-async fn serve(stream: TcpStream, served: Served, shown: Arc<Shown>) {
+async fn serve(stream: TcpStream, paths: &'static [&'static str], shown: Arc<Shown>) {
     let service = service_fn(async |request: Request<Incoming>| {
-        let path = request.uri().path();
-        let (registry, health) = (&shown.0, shown.1.borrow().clone());
-        let (code, body) = match path {
-            _ if request.method() != Method::GET => (405, "only GET is served\n".to_owned()),
-            "/metrics" if served.metrics => match metrics::text(registry) {
-                Ok(text) => (200, text),
-                Err(_) => (500, "the metrics could not be put into text\n".to_owned()),
+        let (registry, health) = &*shown;
+        let (kind, (code, body)) = match request.uri().path() {
+            path if !paths.contains(&path) => (PLAIN, (404, "not served here\n".to_owned())),
+            "/metrics" => match metrics::text(registry) {
+                Ok(text) => (OPEN_METRICS, (200, text)),
+                Err(_) => (
+                    PLAIN,
+                    (500, "the metrics could not be put into text\n".to_owned()),
+                ),
             },
-            "/healthz" if served.health => healthz(&health),
-            "/readyz" if served.health => readyz(&health),
-            _ => (404, "not served here\n".to_owned()),
-        };
-        let kind = match path {
-            "/metrics" => OPEN_METRICS,
-            _ => PLAIN,
+            "/healthz" => (PLAIN, healthz(health)),
+            _ => (PLAIN, readyz(health)),
         };
         Response::builder()
             .status(code)
@@ -164,17 +159,15 @@ async fn serve(stream: TcpStream, served: Served, shown: Arc<Shown>) {
 }
 
 fn healthz(health: &Health) -> (u16, String) {
-    let stale = health.stale();
-    if stale.is_empty() {
-        return (200, "ok\n".to_owned());
-    }
-    let lines = stale.iter().map(|(name, age)| {
-        format!(
-            "[-]{name} failed: its loop has not turned for {} s\n",
-            age.as_secs()
-        )
+    let stale = health.stale().into_iter().map(|(name, age)| {
+        let seconds = age.as_secs();
+        format!("[-]{name} failed: its loop has not turned for {seconds} s\n")
     });
-    (503, lines.collect())
+    let lines: String = stale.collect();
+    match lines.is_empty() {
+        true => (200, "ok\n".to_owned()),
+        false => (503, lines),
+    }
 }
 
 fn readyz(health: &Health) -> (u16, String) {

@@ -13,7 +13,7 @@ const STALE: Duration = Duration::from_secs(60);
 
 type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// Loops and checks of one candidacy. The next candidacy has its own. Clones share them.
+/// Loops and checks of the present candidacy. Clones share them.
 #[derive(Clone, Default)]
 pub struct Health(Arc<Mutex<State>>);
 
@@ -33,13 +33,16 @@ impl Health {
         self.lock().beats.insert(name, Instant::now());
     }
 
+    /// Forgets all loops and checks: the next candidacy has its own.
+    pub(super) fn clear(&self) {
+        *self.lock() = State::default();
+    }
+
     /// The loops that hang, and for how long they have.
     pub fn stale(&self) -> Vec<(&'static str, Duration)> {
         let state = self.lock();
-        let ages = state
-            .beats
-            .iter()
-            .map(|(name, last)| (*name, last.elapsed()));
+        let beats = state.beats.iter();
+        let ages = beats.map(|(name, last)| (*name, last.elapsed()));
         ages.filter(|(_, age)| *age >= STALE).collect()
     }
 

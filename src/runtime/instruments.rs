@@ -1,7 +1,6 @@
 //! Everything by which others see how a component fares, whatever it does.
 
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
-use tokio::sync::watch;
 
 use super::{
     health::Health,
@@ -22,7 +21,6 @@ pub struct Common {
     pub watches: Watches,
     /// Whether the main loops move, and whether the process is ready.
     pub health: Health,
-    shown: watch::Sender<Health>,
 }
 
 impl Common {
@@ -34,7 +32,6 @@ impl Common {
             leader: Gauge::default(),
             leaderships_lost: Counter::default(),
             watches: Watches::new(health.clone()),
-            shown: watch::Sender::new(health.clone()),
             health,
         };
         // Without an election, it does.
@@ -54,20 +51,10 @@ impl Common {
         common
     }
 
-    /// The same for one more candidacy, which has no loop and no watch yet: its health is shown from now on.
-    #[must_use]
-    pub fn anew(&self) -> Self {
-        let health = Health::default();
-        self.shown.send_replace(health.clone());
-        Self {
-            watches: self.watches.anew(health.clone()),
-            health,
-            ..self.clone()
-        }
-    }
-
-    /// The health of the present candidacy.
-    pub fn shown(&self) -> watch::Receiver<Health> {
-        self.shown.subscribe()
+    /// Begins one more candidacy: it does not act, and has no loop and no watch yet.
+    pub fn stand_by(&self) {
+        self.leader.set(0);
+        self.health.clear();
+        self.watches.clear();
     }
 }

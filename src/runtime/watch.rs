@@ -82,13 +82,9 @@ impl Watches {
         }
     }
 
-    /// None of them, counted by the same metric.
-    pub(super) fn anew(&self, health: Health) -> Self {
-        let restarts = self.restarts.clone();
-        Self {
-            restarts,
-            ..Self::new(health)
-        }
+    /// Forgets all of them: the next candidacy has its own.
+    pub(super) fn clear(&self) {
+        self.begun().clear();
     }
 
     /// Shows how often they break.

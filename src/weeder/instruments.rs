@@ -37,14 +37,9 @@ impl Instruments {
         (instruments, all)
     }
 
-    /// The same for one more candidacy, whose common instruments these are.
-    #[must_use]
-    pub fn anew(&self, common: Common) -> Self {
+    /// Shows what a weeder shows that does not lead.
+    pub fn stand_by(&self) {
         self.weeder.stand_by();
         self.writer.stand_by();
-        Self {
-            common,
-            ..self.clone()
-        }
     }
 }

@@ -92,7 +92,7 @@ async fn a_standby_shows_what_it_observes() {
     world.instruments = instruments;
     give_lease(&world);
     world.start_led();
-    let shown = world.instruments.common.shown();
+    let health = world.instruments.common.health.clone();
     led_by_another(&world, LONG).await;
     let shows = |line: &str| {
         let text = metrics::text(&registry).unwrap();
@@ -104,7 +104,7 @@ async fn a_standby_shows_what_it_observes() {
     };
     clusters("judged", 2);
     shows("dependency_watchdog_verdicts_total{verdict=\"healthy\",reason=\"Healthy\"} 0");
-    assert!(shown.borrow().results().iter().all(|(_, it)| it.is_ok()));
+    assert!(health.results().iter().all(|(_, it)| it.is_ok()));
     for read in [Read::Cached, Read::Consistent] {
         world.shoot("b").fail(read, Failure::Hang);
     }

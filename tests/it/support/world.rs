@@ -98,12 +98,11 @@ impl World {
         let reads = self.seed.reads();
         self.prober = Some(tokio::spawn(async move {
             let work = async |leadership: Leadership| {
-                let instruments = &prober.instruments;
-                let instruments = &instruments.anew(instruments.common.anew());
+                prober.instruments.common.stand_by();
+                prober.instruments.stand_by();
                 let prober = fleet::Prober {
                     reads: reads.clone(),
                     seed: prober.seed.clone().led_by(leadership.clone()),
-                    instruments: instruments.clone(),
                     ..prober.clone()
                 };
                 fleet::run(prober, leadership.begun(), stop.clone()).await;

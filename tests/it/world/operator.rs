@@ -234,7 +234,8 @@ async fn prober(way: Way, dry_run: bool, election: Election, stop: CancellationT
     let wire = way.wire(requests);
     let seed = Seed::new(wire.client(Access::All), REPORTING, requests);
     let work = async |leadership: Leadership| {
-        let instruments = instruments.anew(instruments.common.anew());
+        instruments.common.stand_by();
+        instruments.stand_by();
         let reads = seed.through(wire.client(Access::Reads));
         let seed = seed.clone().led_by(leadership.clone());
         let (gates, counted) = (FeatureGates::default(), instruments.checks.clone());
@@ -257,7 +258,8 @@ async fn weeder(way: Way, election: Election, stop: CancellationToken) {
     let requests = &instruments.common.requests;
     let seed = Seed::new(way.wire(requests).client(Access::All), REPORTING, requests);
     let work = async |leadership: Leadership| {
-        let instruments = instruments.anew(instruments.common.anew());
+        instruments.common.stand_by();
+        instruments.stand_by();
         leadership.begun().await;
         let weeder = Weeder {
             dry_run: false,
