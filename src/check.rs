@@ -1,18 +1,15 @@
 //! Strict decoding of policies from files. Fields, values and rules are those that the operator decodes and
 //! validates by, and a field that it does not know is an error.
 
+use garde::Validate;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_ignored::Path;
 use serde_json::Value;
 
 use crate::{
-    api::{
-        self, ClusterHealthSpec, GROUP, MODE_MESSAGE, ProbePolicySpec, WeedPolicySpec,
-        is_dns_subdomain,
-    },
+    api::{self, GROUP, MODE_MESSAGE, ProbePolicySpec, WeedPolicySpec},
     util::text::clean,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// The longest text that is read, in bytes: ten times what the API server takes as one object.
 pub const MAX_BYTES: usize = 16 * 1024 * 1024;
@@ -31,7 +28,8 @@ struct Object<S> {
     _api_version: String,
     #[serde(rename = "kind")]
     _kind: String,
-    metadata: ObjectMeta,
+    #[serde(rename = "metadata")]
+    _metadata: ObjectMeta,
     spec: S,
     #[serde(default, rename = "status")]
     _status: Value,
@@ -67,33 +65,24 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// Returns the objects of a document: the items of a List as kubectl prints it, or the document itself.
-pub fn objects(document: Value) -> Vec<Value> {
-    match document {
-        Value::Object(mut list) if list.get("kind").is_some_and(|kind| kind == "List") => {
-            match list.remove("items") {
-                Some(Value::Array(items)) => items.into_iter().flat_map(objects).collect(),
-                _ => vec![Value::Object(list)],
-            }
-        }
-        document => vec![document],
+/// Returns the objects of a document: the items of a list as kubectl prints it, or the document itself.
+pub fn objects(mut document: Value) -> Vec<Value> {
+    match document.get_mut("items").map(Value::take) {
+        Some(Value::Array(items)) => items,
+        _ => vec![document],
     }
 }
 
 /// Returns kind and name of an object, for messages.
 pub fn name(object: &Value) -> String {
-    let named = object.get("metadata").and_then(|it| it.get("name"));
-    let name = named.and_then(Value::as_str).unwrap_or_default();
-    clean(&format!("{}/{name}", text(object, "kind")), 253)
+    let (kind, name) = (text(object, "/kind"), text(object, "/metadata/name"));
+    clean(&format!("{kind}/{name}"), 253)
 }
 
 /// Returns what is wrong with an object, each with its field; `None` if it is of none of our kinds.
 pub fn problems(object: &Value) -> Option<Vec<String>> {
-    let (version, kind) = (text(object, "apiVersion"), text(object, "kind"));
-    if kind == "List" {
-        return Some(vec!["items: must be a list of objects".to_owned()]);
-    }
-    let is_ours = matches!(kind, "ClusterHealth" | "ProbePolicy" | "WeedPolicy");
+    let (version, kind) = (text(object, "/apiVersion"), text(object, "/kind"));
+    let is_ours = matches!(kind, "ProbePolicy" | "WeedPolicy");
     if !is_ours && version.split('/').next() != Some(GROUP) {
         return None;
     }
@@ -101,34 +90,27 @@ pub fn problems(object: &Value) -> Option<Vec<String>> {
     let mut problems = match kind {
         // A typing error must not let a policy go unread.
         _ if version != wanted => vec![format!("apiVersion: must be {wanted}")],
-        "ProbePolicy" => strict(object, api::problems::<ProbePolicySpec>),
-        "WeedPolicy" => strict(object, api::problems::<WeedPolicySpec>),
-        "ClusterHealth" => strict(object, |_: &ClusterHealthSpec| Vec::new()),
+        "ProbePolicy" => strict::<ProbePolicySpec>(object),
+        "WeedPolicy" => strict::<WeedPolicySpec>(object),
         _ => vec!["kind: must be ProbePolicy or WeedPolicy".to_owned()],
     };
     problems.truncate(MAX_PROBLEMS);
-    problems
-        .iter_mut()
-        .for_each(|it| *it = clean(it, MAX_PROBLEM));
-    Some(problems)
+    let problems = problems.iter().map(|it| clean(it, MAX_PROBLEM));
+    Some(problems.collect())
 }
 
 /// Decodes an object and returns what is wrong: unknown fields, the first value of a wrong type, broken rules.
-fn strict<S: DeserializeOwned>(object: &Value, rules: impl Fn(&S) -> Vec<String>) -> Vec<String> {
+fn strict<S: DeserializeOwned + Validate<Context = ()>>(object: &Value) -> Vec<String> {
     let mut problems = Vec::new();
     let mut track = serde_path_to_error::Track::new();
     let tracked = serde_path_to_error::Deserializer::new(object, &mut track);
     let decoded: Result<Object<S>, _> = serde_ignored::deserialize(tracked, |path| {
-        problems.push(format!("{}: unknown field", field(&path)));
+        // A question mark stands for an optional field.
+        let field = path.to_string().replace(".?", "");
+        problems.push(format!("{field}: unknown field"));
     });
     match decoded {
-        Ok(object) => {
-            let name = object.metadata.name.as_deref();
-            if !name.is_some_and(is_dns_subdomain) {
-                problems.push("metadata.name: must be the name of an object".to_owned());
-            }
-            problems.extend(rules(&object.spec));
-        }
+        Ok(object) => problems.extend(api::problems(&object.spec)),
         Err(error) => problems.push(undecodable(&track.path().to_string(), &error.to_string())),
     }
     problems
@@ -145,25 +127,7 @@ fn undecodable(place: &str, error: &str) -> String {
     }
 }
 
-/// Returns the name of a field as the API has it.
-fn field(path: &Path<'_>) -> String {
-    match path {
-        Path::Root => String::new(),
-        Path::Seq { parent, index } => format!("{}[{index}]", field(parent)),
-        Path::Map {
-            parent: Path::Root,
-            key,
-        } => key.clone(),
-        Path::Map { parent, key } => format!("{}.{key}", field(parent)),
-        Path::Some { parent }
-        | Path::NewtypeStruct { parent }
-        | Path::NewtypeVariant { parent } => field(parent),
-    }
-}
-
-fn text<'a>(object: &'a Value, field: &str) -> &'a str {
-    object
-        .get(field)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    let text = object.pointer(pointer).and_then(Value::as_str);
+    text.unwrap_or_default()
 }

@@ -59,7 +59,9 @@ pub fn convert(text: &str, name: &str) -> Result<Converted, Vec<String>> {
     let mut converted = Converted::default();
     let mut refusals = Vec::new();
     for (kind, field) in [("ProbePolicy", PROBER), ("WeedPolicy", WEEDER)] {
-        let mut of_kind = found.iter().filter(|it| it.contains_key(field));
+        let mut of_kind = found
+            .iter()
+            .filter_map(|it| it.as_object().filter(|it| it.contains_key(field)));
         let Some(mut spec) = of_kind.next().cloned() else {
             continue;
         };
@@ -93,24 +95,17 @@ pub fn convert(text: &str, name: &str) -> Result<Converted, Vec<String>> {
 }
 
 /// Returns the configurations of prober and weeder in a text.
-fn configurations(text: &str) -> Result<Vec<Object>, String> {
-    let mut found = Vec::new();
-    for object in documents(text)?.into_iter().flat_map(objects) {
-        let is_config_map = object.get("kind").is_some_and(|kind| kind == "ConfigMap");
-        let data = object.get("data").filter(|_| is_config_map);
-        let texts = data.and_then(Value::as_object).into_iter();
-        let texts = texts.flat_map(Object::values).filter_map(Value::as_str);
-        for text in texts.filter(|text| text.contains(PROBER) || text.contains(WEEDER)) {
-            found.extend(documents(text)?);
-        }
-        found.push(object);
-    }
-    let is_one = |it: &Object| it.contains_key(PROBER) || it.contains_key(WEEDER);
-    let objects = found.into_iter().filter_map(|it| match it {
-        Value::Object(object) => Some(object),
-        _ => None,
-    });
-    Ok(objects.filter(is_one).collect())
+fn configurations(text: &str) -> Result<Vec<Value>, String> {
+    let is_one = |it: &Value| it.get(PROBER).is_some() || it.get(WEEDER).is_some();
+    let mut found: Vec<_> = documents(text)?.into_iter().flat_map(objects).collect();
+    // Those of the ConfigMaps among them.
+    let data = found.iter().filter_map(|it| it.get("data")?.as_object());
+    let texts = data.flat_map(Object::values).filter_map(Value::as_str);
+    let texts = texts.filter(|text| text.contains(PROBER) || text.contains(WEEDER));
+    let inside: Result<Vec<_>, _> = texts.map(documents).collect();
+    found.extend(inside?.into_iter().flatten());
+    found.retain(is_one);
+    Ok(found)
 }
 
 fn prober_fields(spec: &mut Object, note: &mut impl FnMut(String)) {
@@ -133,42 +128,17 @@ fn prober_fields(spec: &mut Object, note: &mut impl FnMut(String)) {
             "assumed {GRACE}: {DEFAULT_GRACE}, as the tool does; the nodeMonitorGracePeriod of a Shoot counts before it"
         ));
     }
-    let Some(Value::Array(dependents)) = spec.get_mut(PROBER) else {
-        return;
-    };
-    let mut dependents: Vec<_> = dependents
-        .iter_mut()
-        .filter_map(Value::as_object_mut)
-        .collect();
-    for dependent in &mut dependents {
-        dependent_fields(dependent, note);
-    }
-    let others = dependents
-        .iter()
-        .filter(|it| !REPLACE_MACHINES.contains(&name(it)));
-    let last = others.map(|it| level(it, "scaleUp")).max();
-    let first = dependents.iter().map(|it| level(it, "scaleDown")).min();
-    for dependent in dependents {
-        let name = name(dependent).to_owned();
-        let down = level(dependent, "scaleDown");
-        if name == "kube-controller-manager" && Some(down) > first {
-            note(format!(
-                "{name} has scaleDown.level {down}: it is scaled down only after the level before it"
-            ));
-        }
-        // What comes after it would wait as well.
-        if REPLACE_MACHINES.contains(&&*name) && Some(level(dependent, "scaleUp")) >= last {
-            let up = dependent.entry("scaleUp").or_insert_with(|| json!({}));
-            if let Some(up) = up.as_object_mut() {
-                up.insert("awaitNodes".to_owned(), AWAIT_NODES.into());
-                note(format!("added scaleUp.awaitNodes: {AWAIT_NODES} of {name}"));
-            }
+    let dependents = spec.get_mut(PROBER).and_then(Value::as_array_mut);
+    for dependent in dependents.into_iter().flatten() {
+        if let Some(dependent) = dependent.as_object_mut() {
+            dependent_fields(dependent, note);
         }
     }
 }
 
 fn dependent_fields(dependent: &mut Object, note: &mut impl FnMut(String)) {
-    let name = name(dependent).to_owned();
+    let name = dependent.get("ref").and_then(|it| it.get("name"));
+    let name = name.and_then(Value::as_str).unwrap_or_default().to_owned();
     if let Some(&Value::Bool(should_exist)) = dependent.get("shouldExist") {
         dependent.remove("shouldExist");
         dependent.insert("optional".to_owned(), (!should_exist).into());
@@ -184,16 +154,13 @@ fn dependent_fields(dependent: &mut Object, note: &mut impl FnMut(String)) {
             ));
         }
     }
-}
-
-fn name(dependent: &Object) -> &str {
-    let name = dependent.get("ref").and_then(|it| it.get("name"));
-    name.and_then(Value::as_str).unwrap_or_default()
-}
-
-fn level(dependent: &Object, way: &str) -> i64 {
-    let level = dependent.get(way).and_then(|it| it.get("level"));
-    level.and_then(Value::as_i64).unwrap_or_default()
+    if REPLACE_MACHINES.contains(&&*name) {
+        let up = dependent.entry("scaleUp").or_insert_with(|| json!({}));
+        if let Some(up) = up.as_object_mut() {
+            up.insert("awaitNodes".to_owned(), AWAIT_NODES.into());
+            note(format!("added scaleUp.awaitNodes: {AWAIT_NODES} of {name}"));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -250,8 +217,6 @@ dependentResourceInfos:
             [
                 "ProbePolicy: assumed kcmNodeMonitorGraceDuration: 40s, as the tool does; the \
              nodeMonitorGracePeriod of a Shoot counts before it",
-                "ProbePolicy: kube-controller-manager has scaleDown.level 1: it is scaled down only \
-             after the level before it",
                 "ProbePolicy: added scaleUp.awaitNodes: 2m of machine-controller-manager",
                 "ProbePolicy: added scaleUp.awaitNodes: 2m of cluster-autoscaler",
                 "ProbePolicy: added mode: Enforce",
@@ -304,8 +269,7 @@ dependentResourceInfos:
                     {
                         "ref": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "cluster-autoscaler"},
                         "optional": true,
-                        // No awaitNodes: the other one comes after it, and would wait as well.
-                        "scaleUp": {"level": 1},
+                        "scaleUp": {"level": 1, "awaitNodes": "2m"},
                         "scaleDown": {"level": 0},
                     },
                     {
@@ -324,6 +288,7 @@ dependentResourceInfos:
             "dropped internalProbeFailureBackoffDuration",
             "renamed shouldExist of cluster-autoscaler to optional, its opposite",
             "dropped scaleUp.replicas of cluster-autoscaler",
+            "added scaleUp.awaitNodes: 2m of cluster-autoscaler",
             "added mode: Enforce",
         ] {
             assert!(
@@ -331,7 +296,7 @@ dependentResourceInfos:
                 "{said}: {notes:#?}"
             );
         }
-        assert_eq!(notes.len(), 7, "{notes:#?}");
+        assert_eq!(notes.len(), 8, "{notes:#?}");
     }
 
     #[test]
@@ -356,7 +321,7 @@ dependentResourceInfos:
             (
                 "shouldExist: false",
                 "shouldExist: 1",
-                "dependentResourceInfos[0].shouldExist: unknown",
+                "dependentResourceInfos.0.shouldExist: unknown",
             ),
             (
                 "0.7",
@@ -372,11 +337,6 @@ dependentResourceInfos:
                 "{says}: {refusals:#?}"
             );
         }
-        let refusals = convert(FORMER, "De_fault").unwrap_err();
-        assert!(
-            refusals[0].starts_with("ProbePolicy/De_fault metadata.name: "),
-            "{refusals:?}"
-        );
         let refusals = convert(&format!("{FORMER}---\n{FORMER}"), "default").unwrap_err();
         assert!(
             refusals[0].starts_with("there are several configurations"),

@@ -43,14 +43,8 @@ fn checked(paths: &[PathBuf], mut input: impl Read) -> Result<(String, usize), S
     let (mut lines, mut checked, mut passed_over) = (Vec::new(), 0, 0);
     let mut found = Vec::new();
     for path in paths {
-        let below = files::below(path)?;
-        if below.is_empty() {
-            let folder = files::name(path);
-            return Err(format!(
-                "{folder}: there is no *.yaml, *.yml or *.json in this folder"
-            ));
-        }
-        found.extend(below);
+        let below = files::below(path);
+        found.extend(below.map_err(|error| format!("reading {}: {error}", files::name(path)))?);
     }
     for path in found {
         let text = files::read(&path, &mut input)?;
@@ -153,11 +147,6 @@ spec:
         "spec.servicesAndDependantSelectors.etcd-main-client.podSelectors: is required"
     )]
     #[case("name", "nmae", "metadata.nmae: unknown field")]
-    #[case(
-        "name: default",
-        "name: De_fault",
-        "metadata.name: must be the name of an object"
-    )]
     #[case("spec:", "specs:", "spec: is required")]
     #[case(
         "gardener.cloud",
@@ -215,10 +204,6 @@ spec:
         let item = POLICY.replace("5m", "5").replace('\n', "\n  ");
         let list = format!("kind: List\nitems:\n- {item}\n- kind: Secret\n- {item}\n");
         assert_eq!(said(&list).len(), 2);
-        assert_eq!(
-            said("kind: List\n"),
-            ["stdin#1 List/ items: must be a list of objects"]
-        );
     }
 
     #[test]
@@ -247,7 +232,7 @@ spec:
         write("a\n::error::\u{202e}.yaml", "kind: [");
         let (report, problems) = checked(&[folder.path().into()], io::empty()).unwrap();
         assert!(
-            report.contains(r"a\n::error::\u{202e}.yaml") && problems == 1,
+            report.contains("a ::error::?.yaml") && problems == 1,
             "{report}"
         );
     }
@@ -263,7 +248,6 @@ spec:
                 "missing.yaml: No such file",
             ),
             (&latin, "latin.txt: stream did not contain valid UTF-8"),
-            (folder.path(), "there is no *.yaml"),
             (Path::new("-"), "reading stdin: it is longer than 16 MiB"),
         ] {
             let error = checked(&[path.into()], io::repeat(b' ')).unwrap_err();

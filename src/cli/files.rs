@@ -6,27 +6,31 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{check::MAX_BYTES, util::text::visible};
+use crate::{check::MAX_BYTES, util::text::clean};
 
 /// Extensions of the files of a folder that are read.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
+/// Most characters of a path on Linux.
+const MAX_NAME: usize = 4096;
 
 /// Returns the file itself, or all files of a folder, sorted. Folders that begin with a dot, such as .git, and
 /// links to folders are passed over.
 ///
 /// # Errors
 /// When the folder cannot be read.
-pub(super) fn below(path: &Path) -> Result<Vec<PathBuf>, String> {
+pub(super) fn below(path: &Path) -> io::Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
-    let failed = |error| format!("reading {}: {error}", name(path));
     let mut files = Vec::new();
-    for entry in fs::read_dir(path).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let (path, is_folder) = (entry.path(), entry.file_type().map_err(failed)?.is_dir());
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        let (path, is_hidden) = (
+            entry.path(),
+            entry.file_name().as_encoded_bytes().starts_with(b"."),
+        );
         let extension = path.extension().and_then(|it| it.to_str());
-        if is_folder && !entry.file_name().as_encoded_bytes().starts_with(b".") {
+        if entry.file_type()?.is_dir() && !is_hidden {
             files.extend(below(&path)?);
         } else if extension.is_some_and(|it| EXTENSIONS.contains(&it)) && !path.is_dir() {
             files.push(path);
@@ -41,8 +45,7 @@ pub(super) fn below(path: &Path) -> Result<Vec<PathBuf>, String> {
 /// # Errors
 /// When it cannot be read, is no text, or is longer than is read.
 pub(super) fn read(path: &Path, input: &mut impl Read) -> Result<String, String> {
-    let limit = MAX_BYTES as u64 + 1;
-    let mut text = String::new();
+    let (limit, mut text) = (MAX_BYTES as u64 + 1, String::new());
     let read = match path.to_str() {
         Some("-") => input.take(limit).read_to_string(&mut text),
         _ => File::open(path).and_then(|file| file.take(limit).read_to_string(&mut text)),
@@ -58,12 +61,11 @@ pub(super) fn read(path: &Path, input: &mut impl Read) -> Result<String, String>
     }
 }
 
-/// Returns what a file is called in messages: in quotes if its name could be read as another line.
+/// Returns what a file is called in messages.
 pub(super) fn name(path: &Path) -> String {
     match path.to_str() {
         Some("-") => "stdin".to_owned(),
-        Some(name) if visible(name) == name && !name.contains('\n') => name.to_owned(),
-        _ => format!("{path:?}"),
+        _ => clean(&path.to_string_lossy(), MAX_NAME),
     }
 }
 
