@@ -214,10 +214,7 @@ fn left_protected() -> Left {
 }
 
 fn deleted(name: &str) -> Change<ObjectMeta> {
-    Change::Gone(ObjectMeta {
-        name: Some(name.to_owned()),
-        ..ObjectMeta::default()
-    })
+    Change::Gone(serde_json::from_value(json!({"name": name})).unwrap())
 }
 
 #[tokio::test]

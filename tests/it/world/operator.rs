@@ -286,11 +286,7 @@ async fn lead(
     let times = [15, 10, 2].map(Duration::from_secs);
     let times = Times::new(times[0], times[1], times[2]).unwrap();
     let mut elector = Elector::new(client.clone(), "garden", lease, times);
-    while elector
-        .stand(stop, async |leadership| work(leadership).await)
-        .await
-        .is_err()
-    {
+    while elector.stand(stop, |it| work(it)).await.is_err() {
         told.0.lock().unwrap().losses.push(micros());
     }
 }
