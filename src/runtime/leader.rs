@@ -23,7 +23,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::view::{Claim, Record, View, transitions};
+use self::view::{Claim, View, holder, transitions};
 use super::seed::{CallError, FIELD_MANAGER};
 use crate::util::{now::wall, text::clean};
 
@@ -123,7 +123,7 @@ impl Elector {
             name: name.to_owned(),
             identity: format!("{}_{:016x}", clean(&host, MAX_HOST), fastrand::u64(..)),
             times,
-            view: View::default(),
+            view: View::new(times.lease),
             until: watch::Sender::new(None),
             known: watch::Sender::new(None),
         }
@@ -153,7 +153,7 @@ impl Elector {
         stop: &CancellationToken,
         work: impl FnOnce(Leadership) -> F,
     ) -> Result<Option<F::Output>, String> {
-        (self.view, self.until) = (View::default(), watch::Sender::new(None));
+        (self.view, self.until) = (View::new(self.times.lease), watch::Sender::new(None));
         let work = pin!(work(Leadership(Some(self.until.subscribe()))));
         let lost = async {
             stop.run_until_cancelled(self.acquire()).await?;
@@ -233,9 +233,8 @@ impl Elector {
         // From the start of the request: nobody can have seen the renewal before.
         let until = Instant::now() + self.times.renew_deadline;
         let found = self.read().await?;
-        let record = |lease: &Lease| Record::of(lease, self.times.lease);
-        let claim = found.as_ref().map(record);
-        let claim = self.view.claim(&self.identity, claim, Instant::now());
+        let spec = found.as_ref().map(|it| it.spec.clone().unwrap_or_default());
+        let claim = self.view.claim(&self.identity, spec, Instant::now());
         let mut lease = found.unwrap_or_default();
         match claim {
             Claim::Wait(holder) => {
@@ -252,10 +251,9 @@ impl Elector {
             }
         }
         let written = self.write(lease, &self.identity, self.times.lease).await?;
-        let written = record(&written);
-        if written.holder != self.identity {
-            return Err("the answer to the write is not the Lease that was written".to_owned());
-        }
+        let written = written.spec.filter(|it| holder(it) == self.identity);
+        let other = "the answer to the write is not the Lease that was written";
+        let written = written.ok_or(other)?;
         self.view.saw(Some(written), Instant::now());
         self.known.send_replace(Some(Instant::now()));
         self.until.send_replace(Some(until));
@@ -294,8 +292,9 @@ impl Elector {
     /// Gives the Lease back if it is ours, so that nobody has to wait for its end.
     async fn release(&self) {
         let released = async {
-            let ours = |it: &Lease| Record::of(it, self.times.lease).holder == self.identity;
-            if let Some(lease) = self.read().await?.filter(ours) {
+            let lease = self.read().await?;
+            let ours = |it: &Lease| it.spec.as_ref().map(holder) == Some(&self.identity);
+            if let Some(lease) = lease.filter(ours) {
                 self.write(lease, "", Duration::from_secs(1)).await?;
                 tracing::info!(lease = self.name, "gave the Lease back");
             }

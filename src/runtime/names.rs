@@ -28,8 +28,8 @@ const LOOKUPS: usize = 32;
 /// takes milliseconds, or five seconds and more once a packet of it is lost; and a suspect's read, which
 /// waits for it, may take 3.3 s with ordinary kubelets.
 const SOON: Duration = Duration::from_secs(1);
-/// So many names are remembered: those that were looked up last. Kubeconfigs are others' input, and name what
-/// they like, as often as they like.
+/// So many names are remembered, and then none. Kubeconfigs are others' input, and name what they like, as often as
+/// they like.
 const REMEMBERED: usize = 4096;
 /// So many addresses of a name are used.
 const ADDRESSES: usize = 16;
@@ -109,12 +109,10 @@ impl Names {
             since,
             last,
         };
-        known.insert(host, name.clone());
-        if known.len() > REMEMBERED {
-            let oldest = known.iter().min_by_key(|(_, name)| name.since);
-            let oldest = oldest.map(|(host, _)| host.clone());
-            oldest.and_then(|host| known.remove(&host));
+        if known.len() >= REMEMBERED {
+            known.clear();
         }
+        known.insert(host, name.clone());
         name
     }
 

@@ -96,10 +96,8 @@ struct Newest {
     pool: Pool,
     /// How many there have been before.
     number: u64,
-    /// When the seed last answered, over whichever connection.
+    /// When the seed last answered, over whichever connection; `None` if it has not since they were replaced.
     answered: Option<Instant>,
-    /// It has not since this was last logged.
-    is_logged: bool,
 }
 
 impl Wire {
@@ -161,7 +159,6 @@ impl Wire {
             pool: make(),
             number: 0,
             answered: None,
-            is_logged: false,
         };
         Self {
             make: Arc::new(make),
@@ -194,18 +191,14 @@ impl Wire {
             .map_err(silent)??;
         pending.answered(answer.status());
         let is_watch = verb == "watch" && answer.status().is_success();
-        // A watch has no end, and objects that etcd takes.
-        let most = if is_watch {
-            usize::MAX
-        } else {
-            MAX_ANSWER_BYTES
-        };
         let soonest = Instant::now() + SHORTEST_WATCH;
         Ok(answer.map(|body| {
-            let body = Limited::new(body, most).map_err(|error| broken_off(&*error));
             if !is_watch {
-                return body.boxed_unsync();
+                let body = Limited::new(body, MAX_ANSWER_BYTES);
+                return body.map_err(|error| broken_off(&*error)).boxed_unsync();
             }
+            // It has no end, and objects that etcd takes.
+            let body = body.map_err(|error| broken_off(&*error));
             let end = stream::once(sleep_until(soonest)).filter_map(async |()| None);
             StreamBody::new(BodyStream::new(body).chain(end)).boxed_unsync()
         }))
@@ -241,9 +234,7 @@ impl Wire {
 
     async fn answer(&self, pool: Pool, request: Request<Body>) -> Result<Answer, BoxError> {
         let answer = pool.oneshot(request).await?;
-        let mut newest = self.lock();
-        newest.answered = Some(Instant::now());
-        newest.is_logged = false;
+        self.lock().answered = Some(Instant::now());
         Ok(answer)
     }
 
@@ -255,7 +246,8 @@ impl Wire {
             if newest.answered.is_some_and(|at| at.elapsed() < waited) {
                 return (self.make)();
             }
-            if !newest.is_logged {
+            // Logged once until it answers.
+            if newest.answered.take().is_some() {
                 tracing::info!(
                     "a request was not answered by the seed within {waited:?}: from now on, requests go over \
                      new connections"
@@ -263,7 +255,6 @@ impl Wire {
             }
             newest.pool = (self.make)();
             newest.number = number + 1;
-            newest.is_logged = true;
         }
         newest.pool.clone()
     }

@@ -2,38 +2,8 @@
 
 use std::time::Duration;
 
-use k8s_openapi::{
-    api::coordination::v1::{Lease, LeaseSpec},
-    apimachinery::pkg::apis::meta::v1::MicroTime,
-};
+use k8s_openapi::api::coordination::v1::LeaseSpec;
 use tokio::time::Instant;
-
-/// What counts of a Lease.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Record {
-    /// Who holds it; empty if nobody does.
-    pub(super) holder: String,
-    duration: Duration,
-    renewed: Option<MicroTime>,
-    transitions: Option<i32>,
-}
-
-impl Record {
-    /// One that does not say for how long it holds, or for less, is taken to hold as long as our own:
-    /// to wait for longer is always safe.
-    pub(super) fn of(lease: &Lease, ours: Duration) -> Self {
-        let spec = lease.spec.clone().unwrap_or_default();
-        let seconds = spec
-            .lease_duration_seconds
-            .and_then(|seconds| u64::try_from(seconds).ok());
-        Self {
-            holder: spec.holder_identity.unwrap_or_default(),
-            duration: seconds.map_or(ours, |theirs| Duration::from_secs(theirs).max(ours)),
-            renewed: spec.renew_time,
-            transitions: spec.lease_transitions,
-        }
-    }
-}
 
 /// What may be done with a Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,13 +19,20 @@ pub(super) enum Claim {
 /// The last that was seen of a Lease.
 #[derive(Debug, Default)]
 pub(super) struct View {
-    seen: Option<(Record, Instant)>,
+    seen: Option<(LeaseSpec, Instant)>,
+    /// For how long our own Leases hold.
+    ours: Duration,
 }
 
 impl View {
+    /// Nothing was seen yet, and our own Leases hold for so long.
+    pub(super) fn new(ours: Duration) -> Self {
+        Self { seen: None, ours }
+    }
+
     /// Takes in what was read. A Lease that somebody has deleted tells nothing of its holder, who
     /// acts until it finds out: what was seen last counts on.
-    pub(super) fn saw(&mut self, found: Option<Record>, now: Instant) {
+    pub(super) fn saw(&mut self, found: Option<LeaseSpec>, now: Instant) {
         let Some(found) = found else {
             return;
         };
@@ -65,18 +42,33 @@ impl View {
     }
 
     /// Takes in what was read, and tells what may be done.
-    pub(super) fn claim(&mut self, who: &str, found: Option<Record>, now: Instant) -> Claim {
+    pub(super) fn claim(&mut self, who: &str, found: Option<LeaseSpec>, now: Instant) -> Claim {
         let there = found.is_some();
         self.saw(found, now);
-        match &self.seen {
-            None => Claim::Take,
-            Some((record, _)) if record.holder == who && there => Claim::Renew,
-            Some((record, _)) if record.holder == who => Claim::Take,
-            Some((record, _)) if record.holder.is_empty() => Claim::Take,
-            Some((record, since)) if now.duration_since(*since) >= record.duration => Claim::Take,
-            Some((record, _)) => Claim::Wait(record.holder.clone()),
+        let Some((spec, since)) = &self.seen else {
+            return Claim::Take;
+        };
+        match holder(spec) {
+            "" => Claim::Take,
+            holder if holder == who && there => Claim::Renew,
+            holder if holder == who => Claim::Take,
+            _ if now.duration_since(*since) >= duration(spec, self.ours) => Claim::Take,
+            holder => Claim::Wait(holder.to_owned()),
         }
     }
+}
+
+/// Returns who holds a Lease; empty if nobody does.
+pub(super) fn holder(spec: &LeaseSpec) -> &str {
+    spec.holder_identity.as_deref().unwrap_or_default()
+}
+
+/// Returns for how long a Lease holds. One that does not say so, or that says less, is treated as one that holds as
+/// long as our own: to wait for longer is always safe.
+fn duration(spec: &LeaseSpec, ours: Duration) -> Duration {
+    let theirs = spec.lease_duration_seconds.unwrap_or_default();
+    let theirs = u64::try_from(theirs).unwrap_or_default();
+    Duration::from_secs(theirs).max(ours)
 }
 
 /// How often the Lease will have changed hands when it is taken.
@@ -91,17 +83,14 @@ mod tests {
 
     use super::*;
 
-    fn record(holder: &str, renewal: i64) -> Option<Record> {
-        let lease: Lease = serde_json::from_value(serde_json::json!({
-            "spec": {
-                "holderIdentity": holder,
-                "leaseDurationSeconds": 15,
-                // Whatever the holder's clock says.
-                "renewTime": format!("2031-01-01T00:00:{renewal:02}.000000Z"),
-            },
-        }))
-        .unwrap();
-        Some(Record::of(&lease, Duration::from_secs(15)))
+    fn record(holder: &str, renewal: i64) -> Option<LeaseSpec> {
+        let spec = serde_json::json!({
+            "holderIdentity": holder,
+            "leaseDurationSeconds": 15,
+            // Whatever the holder's clock says.
+            "renewTime": format!("2031-01-01T00:00:{renewal:02}.000000Z"),
+        });
+        serde_json::from_value(spec).unwrap()
     }
 
     #[test]
@@ -147,19 +136,21 @@ mod tests {
     #[case::given_back(record("", 0), Claim::Take)]
     #[case::ours(record("me", 0), Claim::Renew)]
     #[case::taken(record("other", 0), Claim::Wait("other".to_owned()))]
-    fn first_sight(#[case] found: Option<Record>, #[case] expected: Claim) {
+    fn first_sight(#[case] found: Option<LeaseSpec>, #[case] expected: Claim) {
         assert_eq!(View::default().claim("me", found, Instant::now()), expected);
     }
 
     #[rstest]
-    #[case(serde_json::json!({}), 15)]
-    #[case(serde_json::json!({"spec": {"leaseDurationSeconds": -1}}), 15)]
-    #[case(serde_json::json!({"spec": {"leaseDurationSeconds": 0}}), 15)]
-    #[case(serde_json::json!({"spec": {"leaseDurationSeconds": 60}}), 60)]
-    fn durations(#[case] lease: serde_json::Value, #[case] seconds: u64) {
-        let lease: Lease = serde_json::from_value(lease).unwrap();
-        let record = Record::of(&lease, Duration::from_secs(15));
-        assert_eq!(record.duration, Duration::from_secs(seconds));
-        assert_eq!(record.holder, "");
+    #[case(None, 15)]
+    #[case(Some(-1), 15)]
+    #[case(Some(0), 15)]
+    #[case(Some(60), 60)]
+    fn durations(#[case] lease_duration_seconds: Option<i32>, #[case] seconds: u64) {
+        let spec = LeaseSpec {
+            lease_duration_seconds,
+            ..LeaseSpec::default()
+        };
+        let duration = duration(&spec, Duration::from_secs(15));
+        assert_eq!(duration, Duration::from_secs(seconds));
     }
 }

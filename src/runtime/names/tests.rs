@@ -103,17 +103,13 @@ async fn a_lookup_that_hangs_does_not_stop_other_names() {
     assert_eq!(asked.lock().unwrap()[LOOKUPS + 4..], ["hangs-1"]);
 }
 
-/// Those that were looked up longest ago are forgotten.
 #[tokio::test(start_paused = true)]
 async fn few_names_are_remembered() {
     let (names, _) = names(by_name);
-    for number in 0..=REMEMBERED {
+    for number in 0..2 * REMEMBERED {
         names.look_up(&number.to_string()).await.unwrap();
-        sleep(Duration::from_millis(1)).await;
+        assert!(names.known.lock().unwrap().len() <= REMEMBERED);
     }
-    let known = names.known.lock().unwrap();
-    assert_eq!(known.len(), REMEMBERED);
-    assert!(!known.contains_key("0"));
 }
 
 #[tokio::test]
