@@ -3,7 +3,7 @@
 //! the pod.
 
 use super::LabelSelector;
-use super::forms::{HEADER_NAME, HEADER_VALUE, LABEL, MAX_LABEL, PATH, Rule, SERVICE};
+use super::forms::{HEADER_NAME, HEADER_VALUE, LABEL, MAX_LABEL, PATH, Rule};
 use garde::Validate;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,7 +43,7 @@ pub struct ExecAction {
 #[serde(rename_all = "camelCase")]
 pub struct HttpGetAction {
     /// The name of a Service in the cluster's namespace.
-    #[garde(length(min = 1, max = MAX_LABEL), pattern(SERVICE))]
+    #[garde(length(min = 1, max = MAX_LABEL), pattern(LABEL))]
     pub service: String,
 
     /// The port, as a number. 1 to 65535.
@@ -73,7 +73,7 @@ pub struct HttpGetAction {
 #[serde(rename_all = "camelCase")]
 pub struct TcpSocketAction {
     /// The name of a Service in the cluster's namespace.
-    #[garde(length(min = 1, max = MAX_LABEL), pattern(SERVICE))]
+    #[garde(length(min = 1, max = MAX_LABEL), pattern(LABEL))]
     pub service: String,
 
     /// The port, as a number. 1 to 65535.

@@ -18,18 +18,11 @@ pub(super) const MAX_LABEL: usize = 63;
 /// Most characters of a DNS subdomain.
 pub(super) const MAX_NAME: usize = 253;
 
-const LABEL_PATTERN: &str = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$";
-
-/// Name of a container or a check: a DNS label by RFC 1123.
+/// Name of a container, a check or a Service: a DNS label by RFC 1123. Before Kubernetes 1.36 that of a Service began
+/// with a letter.
 pub(super) static LABEL: Form = Form::new(
-    LABEL_PATTERN,
+    "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
     "at most 63 lower case letters, digits or '-', beginning and ending with a letter or digit",
-);
-/// Name of a Service: a DNS label since Kubernetes 1.36; before that it began with a letter.
-pub(super) static SERVICE: Form = Form::new(
-    LABEL_PATTERN,
-    "the name of a Service: at most 63 lower case letters, digits or '-', beginning and ending with a letter \
-     or digit",
 );
 /// Name of an object: a DNS subdomain by RFC 1123.
 pub(super) static NAME: Form = Form::new(
@@ -166,28 +159,19 @@ pub(super) const fn unique_names<T>(holds: fn(&Vec<T>) -> bool) -> Rule<Vec<T>> 
     )
 }
 
-/// Returns the CEL rule by which all keys of a map have these forms; the words are those of the first.
-pub(super) fn keys(forms: &[&Form]) -> Value {
-    let matches: Vec<_> = forms
-        .iter()
-        .map(|form| format!("key.matches('{form}')"))
-        .collect();
-    let what = forms.first().map_or("", |form| form.what);
+/// Returns the CEL rule by which all keys of a map have this form.
+pub(super) fn keys(form: &Form) -> Value {
     json!({
-        "rule": format!("self.all(key, {})", matches.join(" && ")),
-        "message": format!("every key must be {what}"),
+        "rule": format!("self.all(key, key.matches('{form}'))"),
+        "message": format!("every key must be {}", form.what),
     })
 }
 
 /// Returns the same rule as a garde validator.
-pub(super) fn check_keys<T>(
-    forms: &[&Form],
-) -> impl Fn(&BTreeMap<String, T>, &()) -> garde::Result {
+pub(super) fn check_keys<T>(form: &Form) -> impl Fn(&BTreeMap<String, T>, &()) -> garde::Result {
     move |map, ()| {
-        let mut checks = map
-            .keys()
-            .flat_map(|key| forms.iter().map(move |it| (it, key)));
-        checks.try_for_each(|(form, key)| form.check(&format!("key {key:?} "), key))
+        let mut keys = map.keys();
+        keys.try_for_each(|key| form.check(&format!("key {key:?} "), key))
     }
 }
 

@@ -23,11 +23,6 @@ static KEY: Form = Form::new(
     "a label key: a name of at most 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or \
      digit, optionally after a DNS subdomain and '/'",
 );
-/// Bound of a key's prefix, which no part of [`KEY`] can express.
-static PREFIX: Form = Form::new(
-    r"^([^/]{1,253}/)?[^/]+$",
-    "a label key whose prefix has at most 253 characters",
-);
 static VALUE: Form = Form::new(
     r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$",
     "a label value: at most 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit, \
@@ -52,7 +47,7 @@ pub struct LabelSelector {
     #[schemars(extend(
         "maxProperties" = 32,
         "additionalProperties" = {"type": "string", "maxLength": MAX_LABEL, "pattern": VALUE.to_string()},
-        "x-kubernetes-validations" = [keys(&[&KEY, &PREFIX])]
+        "x-kubernetes-validations" = [keys(&KEY)]
     ))]
     #[garde(length(max = 32), custom(check_labels))]
     pub match_labels: BTreeMap<String, String>,
@@ -71,8 +66,7 @@ pub struct LabelSelector {
 pub struct LabelSelectorRequirement {
     /// The label's key: a name of at most 63 letters, digits, '-', '_' or '.', optionally after a DNS
     /// subdomain and a slash.
-    #[schemars(extend("allOf" = [{"pattern": PREFIX.to_string()}]))]
-    #[garde(length(max = MAX_KEY), pattern(KEY), custom(|key: &str, _: &()| PREFIX.check("", key)))]
+    #[garde(length(max = MAX_KEY), pattern(KEY))]
     pub key: String,
 
     /// How the label relates to the values: In and NotIn compare with them, Exists and
@@ -145,7 +139,7 @@ impl From<&LabelSelectorRequirement> for Expression {
 
 fn check_labels(labels: &BTreeMap<String, String>, context: &()) -> garde::Result {
     let mut values = labels.values();
-    check_keys(&[&KEY, &PREFIX])(labels, context)?;
+    check_keys(&KEY)(labels, context)?;
     values.try_for_each(|value| VALUE.check(&format!("value {value:?} "), value))
 }
 

@@ -321,8 +321,8 @@ fn the_problem_of_a_service_names_it() {
         [
             "spec.servicesAndDependantSelectors.etcd.podSelectors: every selector must name a \
              label: an empty one would match every pod of the namespace",
-            "spec.servicesAndDependantSelectors: key \"Kube_API\" must be the name of a Service: at \
-             most 63 lower case letters, digits or '-', beginning and ending with a letter or digit",
+            "spec.servicesAndDependantSelectors: key \"Kube_API\" must be at most 63 lower case letters, \
+             digits or '-', beginning and ending with a letter or digit",
         ]
     );
 }

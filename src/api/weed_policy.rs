@@ -6,7 +6,7 @@
 use super::crd::{adapt, by_type};
 use super::defaults::minutes;
 use super::duration::{Bounds, Duration};
-use super::forms::{Rule, SERVICE, check_keys, keys};
+use super::forms::{LABEL, Rule, check_keys, keys};
 use super::mode::mode;
 use super::{LabelSelector, Mode};
 use garde::Validate;
@@ -80,9 +80,9 @@ pub struct WeedPolicySpec {
     #[schemars(extend(
         "minProperties" = 1,
         "maxProperties" = 64,
-        "x-kubernetes-validations" = [keys(&[&SERVICE])]
+        "x-kubernetes-validations" = [keys(&LABEL)]
     ))]
-    #[garde(length(min = 1, max = 64), custom(check_keys(&[&SERVICE])), dive)]
+    #[garde(length(min = 1, max = 64), custom(check_keys(&LABEL)), dive)]
     pub services_and_dependant_selectors: BTreeMap<String, DependantSelectors>,
 
     /// Required. Enforce, or DryRun: observes and reports, but deletes no pod.

@@ -128,7 +128,7 @@ spec:
     #[case(
         "etcd-main-client",
         "Etcd",
-        "spec.servicesAndDependantSelectors: key \"Etcd\" must be the name of a Service"
+        "spec.servicesAndDependantSelectors: key \"Etcd\" must be at most 63 lower case letters"
     )]
     #[case(
         "Enforce",
