@@ -2,15 +2,21 @@
 
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
-use crate::runtime::metrics::{InFlight, ProbeMetrics, Registry};
+use crate::runtime::metrics::{InFlight, ProbeMetrics, Registry, metrics};
 
-/// The metrics of checks. Clones count for the same.
-#[derive(Clone, Debug, Default)]
-pub struct CheckMetrics {
-    pub(super) probes: ProbeMetrics,
-    waiting: Gauge,
-    running: Gauge,
-    tolerated: Counter,
+metrics! {
+    /// The metrics of checks. Clones count for the same.
+    pub struct CheckMetrics {
+        /// Durations, which are shown with those of other probes.
+        pub(super) probes: ProbeMetrics,
+        /// Checks that are due and wait for their turn, which is not part of their timeout.
+        waiting: Gauge as "checks_waiting",
+        /// Checks that are under way.
+        running: Gauge as "checks_in_flight",
+        /// Commands of checks that had not ended in time and would have failed, but for the feature gate
+        /// ExecProbeTimeout that is off.
+        tolerated: Counter as "exec_timeouts_tolerated",
+    }
 }
 
 impl CheckMetrics {
@@ -24,22 +30,7 @@ impl CheckMetrics {
 
     /// Shows them, but for the durations.
     pub fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "checks_waiting",
-            "Checks that are due and wait for their turn, which is not part of their timeout",
-            self.waiting.clone(),
-        );
-        registry.register(
-            "checks_in_flight",
-            "Checks that are under way",
-            self.running.clone(),
-        );
-        registry.register(
-            "exec_timeouts_tolerated",
-            "Commands of checks that had not ended in time and would have failed, but for the feature \
-             gate ExecProbeTimeout that is off",
-            self.tolerated.clone(),
-        );
+        self.show(registry);
     }
 
     /// A check is due; it waits for as long as what is returned.

@@ -104,7 +104,7 @@ pub(super) async fn run(
                     recalled: None,
                     settings: settings.clone(),
                 };
-                let counted = || Some(states.cluster());
+                let counted = || Some(InState::of(&states));
                 LeaseReader::obtain(&mut reader, &name, orders, counted);
             }
             _ = next(&mut reader) => {}
@@ -158,7 +158,7 @@ impl ClusterLoop {
             recalled: known,
             uid: None,
             view: None,
-            counted: term.metrics.observed.cluster(),
+            counted: InState::of(&term.metrics.observed),
             acting: Acting::new(name.clone(), term, decider),
             name,
             assignment,

@@ -7,7 +7,7 @@ use crate::{
     checks::CheckMetrics,
     runtime::{
         instruments::Common,
-        metrics::{self, Registry, States},
+        metrics::{self, Registry, States, states},
     },
 };
 
@@ -37,18 +37,18 @@ impl Instruments {
             checks: CheckMetrics::new(prober.durations.clone()),
             prober,
             health: HealthMetrics::default(),
-            standby: States::new(reader::STATES),
+            standby: states(reader::STATES),
             common,
         };
         instruments.prober.register(registry);
         drop(instruments.common.watches.one_of("Secrets", String::new()));
         instruments.checks.register(registry);
         instruments.health.register(registry);
-        instruments.standby.register(
-            registry,
+        registry.register(
             "standby_clusters",
             "Clusters that this replica observes while it does not lead: judged (the last read came to \
              a verdict), undetermined (it did not), pending (not read yet)",
+            instruments.standby.clone(),
         );
         (instruments, all)
     }

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use prometheus_client::metrics::{
-    counter::Counter, family::Family, gauge::Gauge, histogram::Histogram,
-};
+use prometheus_client::metrics::{counter::Counter, gauge::Gauge, histogram::Histogram};
 
 use super::{
     case::{Deed, News},
@@ -14,7 +12,7 @@ use super::{
 };
 use crate::{
     api::Mode,
-    runtime::metrics::{Label, Registry},
+    runtime::metrics::{Counters, Gauges, Registry, metrics},
     status::set,
 };
 
@@ -33,97 +31,47 @@ const RESULTS: [&str; 6] = [
     "unanswered",
 ];
 
-/// The weeder's metrics. Clones are the same.
-#[derive(Clone, Debug)]
-pub struct WeederMetrics {
-    policies: Family<[Label; 1], Gauge>,
-    services: Family<[Label; 1], Gauge>,
-    windows: Gauge,
-    opened: Counter,
-    watches: Gauge,
-    deletions: Family<[Label; 1], Counter>,
-    waiting: Gauge,
-    delay: Histogram,
-    weeded: Counter,
-    left_alone: Family<[Label; 1], Counter>,
-}
-
-impl Default for WeederMetrics {
-    fn default() -> Self {
-        let metrics = Self {
-            policies: Family::default(),
-            services: Family::default(),
-            windows: Gauge::default(),
-            opened: Counter::default(),
-            watches: Gauge::default(),
-            deletions: Family::default(),
-            waiting: Gauge::default(),
-            delay: Histogram::new(DELAY_SECONDS),
-            weeded: Counter::default(),
-            left_alone: Family::default(),
-        };
-        // A rise from nothing is none for Prometheus: what alerts are about is there from the start.
-        for result in RESULTS {
-            drop(metrics.deletions.get_or_create(&[("result", result)]));
-        }
-        for reason in Reason::ALL {
-            let label = [("reason", reason.as_str())];
-            drop(metrics.left_alone.get_or_create(&label));
-        }
-        metrics.stand_by();
-        metrics
+metrics! {
+    /// The weeder's metrics. Clones are the same.
+    pub struct WeederMetrics {
+        /// WeedPolicies: watching, dry_run, suspended, invalid, deleting.
+        policies: Gauges<1> as "weed_policies",
+        /// Services that WeedPolicies watch and that have an EndpointSlice, for each policy: ready, not_ready.
+        services: Gauges<1> as "services",
+        /// Services that became ready a short while ago, for each policy that has the pods deleted which need them.
+        windows: Gauge as "open_windows",
+        /// Windows that opened.
+        opened: Counter as "windows_opened",
+        /// Watches of pods that go on: of one namespace, or of all.
+        watches: Gauge as "pod_watches",
+        /// Pods that are to be deleted and wait for their turn.
+        waiting: Gauge as "pod_deletions_waiting",
+        /// Deletions of pods that the seed was asked for: accepted, gone (404), changed (409), throttled (429),
+        /// refused, unanswered.
+        deletions: Counters<1> as "pod_deletions",
+        /// Time from the moment at which a service was ready and a pod that needs it was seen in CrashLoopBackOff to
+        /// its accepted deletion.
+        delay: Histogram as "weed_delay_seconds" = Histogram::new(DELAY_SECONDS),
+        /// Pods that were deleted.
+        weeded: Counter as "pods_weeded",
+        /// Pods in CrashLoopBackOff that were not to be deleted, by the reason in the policy's status.
+        left_alone: Counters<1> as "pods_left_alone",
     }
 }
 
 impl WeederMetrics {
     /// Shows them.
     pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "weed_policies",
-            "WeedPolicies: watching, dry_run, suspended, invalid, deleting",
-            self.policies.clone(),
-        );
-        registry.register(
-            "services",
-            "Services that WeedPolicies watch and that have an EndpointSlice, for each policy: ready, \
-             not_ready",
-            self.services.clone(),
-        );
-        registry.register(
-            "open_windows",
-            "Services that became ready a short while ago, for each policy that has the pods deleted \
-             which need them",
-            self.windows.clone(),
-        );
-        registry.register("windows_opened", "Windows that opened", self.opened.clone());
-        registry.register(
-            "pod_watches",
-            "Watches of pods that go on: of one namespace, or of all",
-            self.watches.clone(),
-        );
-        registry.register(
-            "pod_deletions_waiting",
-            "Pods that are to be deleted and wait for their turn",
-            self.waiting.clone(),
-        );
-        registry.register(
-            "pod_deletions",
-            "Deletions of pods that the seed was asked for: accepted, gone (404), changed (409), \
-             throttled (429), refused, unanswered",
-            self.deletions.clone(),
-        );
-        registry.register(
-            "weed_delay_seconds",
-            "Time from the moment at which a service was ready and a pod that needs it was seen in \
-             CrashLoopBackOff to its accepted deletion",
-            self.delay.clone(),
-        );
-        registry.register("pods_weeded", "Pods that were deleted", self.weeded.clone());
-        registry.register(
-            "pods_left_alone",
-            "Pods in CrashLoopBackOff that were not to be deleted, by the reason in the policy's status",
-            self.left_alone.clone(),
-        );
+        // A rise from nothing is none for Prometheus: what alerts are about is there from the start.
+        for result in RESULTS {
+            drop(self.deletions.get_or_create(&[("result", result)]));
+        }
+        for reason in Reason::ALL {
+            let label = [("reason", reason.as_str())];
+            drop(self.left_alone.get_or_create(&label));
+        }
+        self.stand_by();
+        self.show(registry);
     }
 
     /// Shows what is known of all policies, and how many pods wait to be deleted.

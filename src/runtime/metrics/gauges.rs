@@ -1,8 +1,8 @@
 //! Gauges that count what lasts, for as long as it lasts.
 
-use prometheus_client::metrics::{family::Family, gauge::Gauge};
+use prometheus_client::metrics::gauge::Gauge;
 
-use super::{Label, Registry};
+use super::Gauges;
 
 /// Counts in a gauge until it is dropped.
 #[derive(Debug)]
@@ -21,32 +21,16 @@ impl Drop for InFlight {
     }
 }
 
-/// Counts clusters by state. Clones are the same.
-#[derive(Clone, Debug)]
-pub(crate) struct States(Family<[Label; 1], Gauge>);
+/// Counts of clusters by state.
+pub(crate) type States = Gauges<1>;
 
-impl States {
-    /// With a series for each of these states from the start.
-    pub(crate) fn new(states: impl IntoIterator<Item = &'static str>) -> Self {
-        let clusters = Family::default();
-        for state in states {
-            drop(clusters.get_or_create(&[("state", state)]));
-        }
-        Self(clusters)
+/// Returns counts with a series for each of these states from the start.
+pub(crate) fn states(names: impl IntoIterator<Item = &'static str>) -> States {
+    let states = States::default();
+    for state in names {
+        drop(states.get_or_create(&[("state", state)]));
     }
-
-    /// Shows them.
-    pub(crate) fn register(&self, registry: &mut Registry, name: &'static str, help: &'static str) {
-        registry.register(name, help, self.0.clone());
-    }
-
-    /// A cluster, in no state yet.
-    pub(crate) fn cluster(&self) -> InState {
-        InState {
-            states: self.clone(),
-            counted: None,
-        }
-    }
+    states
 }
 
 /// One cluster. It is counted until this is dropped.
@@ -57,10 +41,18 @@ pub(crate) struct InState {
 }
 
 impl InState {
+    /// A cluster, in no state yet.
+    pub(crate) fn of(states: &States) -> Self {
+        Self {
+            states: states.clone(),
+            counted: None,
+        }
+    }
+
     /// Counts it in this state, or in none.
     pub(crate) fn set(&mut self, state: Option<&'static str>) {
         if self.counted.as_ref().map(|it| it.0) != state {
-            let gauge = |state| self.states.0.get_or_create_owned(&[("state", state)]);
+            let gauge = |state| self.states.get_or_create_owned(&[("state", state)]);
             self.counted = state.map(|state| (state, InFlight::new(&gauge(state))));
         }
     }
@@ -73,10 +65,10 @@ mod tests {
     #[test]
     fn a_cluster_is_counted_once() {
         let names = ["pending", "online", "offline"];
-        let states = States::new(names);
-        let counts = || names.map(|state| states.0.get_or_create(&[("state", state)]).get());
-        let mut one = states.cluster();
-        let mut other = states.cluster();
+        let states = states(names);
+        let counts = || names.map(|state| states.get_or_create(&[("state", state)]).get());
+        let mut one = InState::of(&states);
+        let mut other = InState::of(&states);
         assert_eq!(counts(), [0; 3]);
         one.set(Some("pending"));
         other.set(Some("pending"));

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use prometheus_client::metrics::{counter::Counter, family::Family, histogram::Histogram};
+use prometheus_client::metrics::histogram::Histogram;
 
-use super::{Label, Registry};
+use super::{Counters, Histograms, Registry, metrics};
 
 const SECONDS: [f64; 13] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
@@ -18,42 +18,27 @@ pub const LEASES: &str = "leases";
 /// The types of all others.
 const WITH_TIMEOUT: [&str; 5] = ["readyz", "apiService", "exec", "httpGet", "tcpSocket"];
 
-/// How long probes take. Clones count for the same.
-#[derive(Clone, Debug)]
-pub struct ProbeMetrics {
-    durations: Family<[Label; 2], Histogram, fn() -> Histogram>,
-    past_timeout: Family<[Label; 1], Counter>,
-}
-
-impl Default for ProbeMetrics {
-    fn default() -> Self {
-        let past_timeout: Family<[Label; 1], Counter> = Family::default();
-        // A rise from nothing is none for Prometheus.
-        for kind in WITH_TIMEOUT {
-            drop(past_timeout.get_or_create(&[("type", kind)]));
-        }
-        Self {
-            durations: Family::new_with_constructor(|| Histogram::new(SECONDS)),
-            past_timeout,
-        }
+metrics! {
+    /// How long probes take. Clones count for the same.
+    pub struct ProbeMetrics {
+        /// Time that a probe took, from its start to its verdict or failure, by type: leases (the lists of a probe),
+        /// readyz, apiService, exec, httpGet, tcpSocket; and result: success, failure, timeout, throttled (the server
+        /// asked for less load), unknown (it could not be made).
+        durations: Histograms<2> as "probe_duration_seconds"
+            = Histograms::new_with_constructor(|| Histogram::new(SECONDS)),
+        /// Probes that ended more than 10% plus 1 s after their timeout, by type.
+        past_timeout: Counters<1> as "probes_past_timeout",
     }
 }
 
 impl ProbeMetrics {
     /// Shows them.
     pub fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "probe_duration_seconds",
-            "Time that a probe took, from its start to its verdict or failure, by type: leases (the lists of a \
-             probe), readyz, apiService, exec, httpGet, tcpSocket; and result: success, failure, timeout, \
-             throttled (the server asked for less load), unknown (it could not be made)",
-            self.durations.clone(),
-        );
-        registry.register(
-            "probes_past_timeout",
-            "Probes that ended more than 10% plus 1 s after their timeout, by type",
-            self.past_timeout.clone(),
-        );
+        // A rise from nothing is none for Prometheus.
+        for kind in WITH_TIMEOUT {
+            drop(self.past_timeout.get_or_create(&[("type", kind)]));
+        }
+        self.show(registry);
     }
 
     /// Where those of this type are counted that end so.

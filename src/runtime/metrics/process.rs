@@ -6,49 +6,30 @@ use prometheus_client::{collector::Collector, encoding::DescriptorEncoder, metri
 
 const KIBIBYTE: f64 = 1024.0;
 
-/// What is measured when it is asked for.
+/// What is measured when it is asked for, of a process that was started then.
 #[derive(Debug)]
-pub(super) struct Process {
-    started: SystemTime,
-}
-
-impl Default for Process {
-    fn default() -> Self {
-        let started = SystemTime::now();
-        Self { started }
-    }
-}
+pub(super) struct Process(pub(super) SystemTime);
 
 impl Collector for Process {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let started = self.started.duration_since(SystemTime::UNIX_EPOCH);
-        let resident = field("/proc/self/status", "VmRSS:", 1);
+        let mut gauge = |name, help, value: Option<f64>| {
+            let Some(value) = value else {
+                return Ok(());
+            };
+            let gauge = encoder.encode_descriptor(name, help, None, MetricType::Gauge);
+            gauge?.encode_gauge(&value)
+        };
+        let name = "process_start_time_seconds";
+        let help = "When the process started, in seconds since 1970.";
+        let started = self.0.duration_since(SystemTime::UNIX_EPOCH);
+        gauge(name, help, started.ok().map(|it| it.as_secs_f64()))?;
+        let resident = field("/proc/self/status", "VmRSS:", 1).map(|it| it * KIBIBYTE);
+        gauge("process_resident_memory_bytes", "Memory in use.", resident)?;
         // One of them is that of the listing.
         let open = fs::read_dir("/proc/self/fd").map(|open| open.count().saturating_sub(1) as f64);
-        for (name, help, value) in [
-            (
-                "process_start_time_seconds",
-                "When the process started, in seconds since 1970.",
-                started.ok().map(|since| since.as_secs_f64()),
-            ),
-            (
-                "process_resident_memory_bytes",
-                "Memory in use.",
-                resident.map(|it| it * KIBIBYTE),
-            ),
-            ("process_open_fds", "Open file descriptors.", open.ok()),
-            (
-                "process_max_fds",
-                "File descriptors that may be open.",
-                field("/proc/self/limits", "Max open files", 3),
-            ),
-        ] {
-            if let Some(value) = value {
-                let gauge = encoder.encode_descriptor(name, help, None, MetricType::Gauge);
-                gauge?.encode_gauge(&value)?;
-            }
-        }
-        Ok(())
+        gauge("process_open_fds", "Open file descriptors.", open.ok())?;
+        let (name, help) = ("process_max_fds", "File descriptors that may be open.");
+        gauge(name, help, field("/proc/self/limits", "Max open files", 3))
     }
 }
 

@@ -6,7 +6,7 @@ use http::StatusCode;
 use prometheus_client::metrics::{counter::Counter, family::Family, histogram::Histogram};
 use tokio::time::Instant;
 
-use super::{Label, Registry};
+use super::{Histograms, Registry, metrics};
 
 const SECONDS: [f64; 11] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
@@ -16,21 +16,18 @@ const WAIT_SECONDS: [f64; 12] = [
     0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
 ];
 
-/// Requests to the seed's API server, by what they ask for and how they end.
-#[derive(Clone, Debug)]
-pub struct RequestMetrics {
-    requests: Family<[(&'static str, Cow<'static, str>); 2], Counter>,
-    duration: Family<[Label; 1], Histogram, fn() -> Histogram>,
-    waited: Family<[Label; 1], Histogram, fn() -> Histogram>,
-}
-
-impl Default for RequestMetrics {
-    fn default() -> Self {
-        Self {
-            requests: Family::default(),
-            duration: Family::new_with_constructor(|| Histogram::new(SECONDS)),
-            waited: Family::new_with_constructor(|| Histogram::new(WAIT_SECONDS)),
-        }
+metrics! {
+    /// Requests to the seed's API server, by what they ask for and how they end.
+    pub struct RequestMetrics {
+        /// Requests to the seed's API server, watches included, by verb and HTTP status; the code is error where no
+        /// answer came.
+        requests: Family<[(&'static str, Cow<'static, str>); 2], Counter> as "api_requests",
+        /// Time from a request to the seed's API server to the head of its answer.
+        duration: Histograms<1> as "api_request_duration_seconds"
+            = Histograms::new_with_constructor(|| Histogram::new(SECONDS)),
+        /// Time for which a request to the seed's API server has waited for its turn within a budget.
+        waited: Histograms<1> as "api_request_wait_seconds"
+            = Histograms::new_with_constructor(|| Histogram::new(WAIT_SECONDS)),
     }
 }
 
@@ -41,22 +38,7 @@ impl RequestMetrics {
         drop(self.requests.get_or_create(&ended));
         drop(self.duration.get_or_create(&[("verb", "get")]));
         drop(self.waits("reporting"));
-        registry.register(
-            "api_requests",
-            "Requests to the seed's API server, watches included, by verb and HTTP status; the code \
-             is error where no answer came",
-            self.requests.clone(),
-        );
-        registry.register(
-            "api_request_duration_seconds",
-            "Time from a request to the seed's API server to the head of its answer",
-            self.duration.clone(),
-        );
-        registry.register(
-            "api_request_wait_seconds",
-            "Time for which a request to the seed's API server has waited for its turn within a budget",
-            self.waited.clone(),
-        );
+        self.show(registry);
     }
 
     /// Times for which requests have waited within this budget.
