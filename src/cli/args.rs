@@ -65,12 +65,12 @@ pub(super) struct AdminArgs {
 #[derive(Debug, Args)]
 pub(super) struct FormerArgs {
     /// Taken from what was deployed before: nothing is worked off one after another
-    #[arg(long, value_name = "COUNT", hide = true)]
-    concurrent_reconciles: Option<NonZeroU32>,
+    #[arg(long = "concurrent-reconciles", value_name = "COUNT", hide = true)]
+    _concurrent_reconciles: Option<NonZeroU32>,
 
     /// Policies have taken its place
-    #[arg(long, value_name = "FILE", hide = true)]
-    config_file: Option<PathBuf>,
+    #[arg(long = "config-file", value_name = "FILE", hide = true, value_parser = policies_instead)]
+    _config_file: Option<PathBuf>,
 }
 
 /// Where the Leases are.
@@ -196,23 +196,12 @@ impl LeaderArgs {
     }
 }
 
-impl FormerArgs {
-    /// Refuses what cannot be done any more, and logs which flags make no difference.
-    pub(super) fn check(&self, policy: &str) -> Result<(), String> {
-        if self.concurrent_reconciles.is_some() {
-            tracing::warn!(
-                "--concurrent-reconciles makes no difference: nothing waits for another"
-            );
-        }
-        match &self.config_file {
-            None => Ok(()),
-            Some(file) => Err(format!(
-                "--config-file {file}: there is no configuration file any more; `dependency-watchdog convert \
-                 -f {file}` turns it into a {policy}: apply that, and leave this flag out",
-                file = file.display()
-            )),
-        }
-    }
+/// Refuses a configuration file.
+fn policies_instead(file: &str) -> Result<PathBuf, String> {
+    Err(format!(
+        "there is no configuration file any more; `dependency-watchdog convert -f {file}` turns it into a policy: \
+         apply that, and leave this flag out"
+    ))
 }
 
 /// Returns the name of a namespace.
@@ -243,20 +232,6 @@ fn qps(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_configuration_file_is_refused_by_the_kind_that_took_its_place() {
-        let args = |file: Option<&str>| FormerArgs {
-            concurrent_reconciles: NonZeroU32::new(5),
-            config_file: file.map(PathBuf::from),
-        };
-        assert_eq!(args(None).check("WeedPolicy"), Ok(()));
-        let error = args(Some("/etc/c")).check("WeedPolicy").unwrap_err();
-        assert!(
-            error.contains("convert -f /etc/c`") && error.contains("WeedPolicy"),
-            "{error}"
-        );
-    }
 
     #[test]
     fn the_times_of_a_lease_matter_with_an_election() {

@@ -37,7 +37,7 @@ pub(super) struct ComponentArgs {
     #[command(flatten)]
     log: LogArgs,
     #[command(flatten)]
-    former: FormerArgs,
+    _former: FormerArgs,
 }
 
 /// What tells one component from another.
@@ -46,8 +46,6 @@ pub(super) struct Component {
     pub(super) name: &'static str,
     /// The Lease for which its replicas stand.
     pub(super) lease: &'static str,
-    /// Kind that has taken the place of the configuration file.
-    pub(super) policy: &'static str,
     /// By which others see how it fares.
     pub(super) instruments: Common,
     /// All that it shows.
@@ -82,7 +80,6 @@ impl Component {
         telemetry::init(&args.log.log, args.log.log_format)?;
         let (name, version) = (self.name, env!("CARGO_PKG_VERSION"));
         tracing::info!(version, "the {name} starts");
-        args.former.check(self.policy)?;
         if args.dry_run {
             tracing::info!("--dry-run: every policy is taken for one with the mode DryRun");
         }

@@ -36,7 +36,6 @@ pub(super) async fn run(args: ProberArgs) -> Result<u8, String> {
     let component = Component {
         name: "prober",
         lease: LEASE,
-        policy: "ProbePolicy",
         instruments: instruments.common.clone(),
         registry,
     };

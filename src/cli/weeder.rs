@@ -21,7 +21,6 @@ pub(super) async fn run(args: WeederArgs) -> Result<u8, String> {
     let component = Component {
         name: "weeder",
         lease: LEASE,
-        policy: "WeedPolicy",
         instruments: instruments.common.clone(),
         registry,
     };
