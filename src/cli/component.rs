@@ -85,10 +85,11 @@ impl Component {
         }
         let times = args.leader.times()?;
         let stop = shutdown::on_signal().map_err(|error| error.to_string())?;
-        let (metrics, health) = (&args.admin.metrics_bind_addr, &args.admin.health_bind_addr);
+        let (metrics_at, health_at) = (&args.admin.metrics_bind_addr, &args.admin.health_bind_addr);
         let instruments = self.instruments;
-        let shown = (self.registry, instruments.health.clone());
-        let admin = Admin::bind(metrics, health, shown).await?;
+        let health = instruments.health();
+        let shown = (self.registry, health.clone());
+        let admin = Admin::bind(metrics_at, health_at, shown).await?;
         // The endpoints report the shutdown, so they stop last.
         let _serving = AbortOnDropHandle::new(tokio::spawn(admin.run()));
         let requests = &instruments.requests;
@@ -100,9 +101,9 @@ impl Component {
                 true => Err("shutting down".to_owned()),
                 false => Ok(()),
             };
-            instruments.health.check("shutdown", shutdown);
+            health.check("shutdown", shutdown);
             Context {
-                reads: seed.through(wire.client(Access::Reads)),
+                reads: Seed::new(wire.client(Access::Reads), args.client.rate(), requests),
                 seed: seed.clone().led_by(leadership.clone()),
                 leadership,
                 dry_run: args.dry_run,
@@ -117,7 +118,7 @@ impl Component {
         let mut elector = Elector::new(seed.client().clone(), namespace, self.lease, times);
         loop {
             instruments.stand_by();
-            instruments.health.check("leader-election", elector.check());
+            health.check("leader-election", elector.check());
             let candidacy = async |leadership: Leadership| {
                 let blind = async {
                     leadership.begun().await;

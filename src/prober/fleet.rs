@@ -72,7 +72,7 @@ pub async fn run(prober: Prober, begun: impl Future<Output = ()>, stop: Cancella
         selection: Selection::watch(prober.reads.client(), prober.dry_run, &common.watches),
         loops: Loops::new(Arc::new(reads), instruments.standby.clone()),
         needs: watch::Sender::default(),
-        health: common.health.clone(),
+        health: common.health().clone(),
     };
     fleet.until(begun).await;
     let healths = common
@@ -87,7 +87,7 @@ pub async fn run(prober: Prober, begun: impl Future<Output = ()>, stop: Cancella
         seed.clone(),
         known.statuses.clone(),
         instruments.health.clone(),
-        common.health.clone(),
+        common.health().clone(),
     );
     let deletions = watch_cluster_healths(seed.clone(), reporter.clone(), healths);
     let _deletions = AbortOnDropHandle::new(tokio::spawn(deletions));

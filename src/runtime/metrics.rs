@@ -48,7 +48,7 @@ macro_rules! metrics {
         }
     ) => {
         $(#[$outer])*
-        #[derive(Clone, Debug)]
+        #[derive(Clone)]
         $public struct $name {
             $($(#[doc = $help])+ $visible $field: $type,)+
         }

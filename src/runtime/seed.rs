@@ -130,15 +130,6 @@ impl Seed {
         Self { leadership, ..self }
     }
 
-    /// The same seed through another client.
-    #[must_use]
-    pub fn through(&self, client: Client) -> Self {
-        Self {
-            client,
-            ..self.clone()
-        }
-    }
-
     /// The same seed, for what is done to dependents and pods, and what that waits for: what is reported does
     /// not delay it.
     #[must_use]

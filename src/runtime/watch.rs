@@ -9,7 +9,7 @@ use std::{
 
 use futures::{Stream, StreamExt as _, stream, stream::BoxStream};
 use kube::runtime::watcher::{self, Event};
-use prometheus_client::metrics::{counter::Counter, family::Family};
+use prometheus_client::metrics::counter::Counter;
 use tokio::{
     sync::watch,
     time::{Instant, sleep, timeout},
@@ -17,7 +17,7 @@ use tokio::{
 
 use super::{
     health::Health,
-    metrics::{Label, Registry},
+    metrics::{Counters, Registry, metrics},
     seed::CallError,
     wire::{BEGINS, MAX_ANSWER_BYTES},
 };
@@ -39,12 +39,12 @@ const SELDOM: Duration = Duration::from_secs(30);
 /// this: its answer begins earlier, or it fails.
 const QUIET: Duration = BEGINS.saturating_add(Duration::from_secs(5));
 
-/// How objects are watched.
+/// Settings of a watch.
 pub(crate) fn watch_config() -> watcher::Config {
     watcher::Config::default().timeout(WATCH_SECONDS)
 }
 
-/// The same for objects that may be of any size.
+/// Settings of a watch of objects that may be of any size.
 pub(crate) fn large_watch_config() -> watcher::Config {
     watch_config().page_size(LARGE_OBJECTS_PER_PAGE)
 }
@@ -63,40 +63,31 @@ pub enum Change<T> {
 /// Changes that a watch tells, one after the other.
 pub(crate) type Changes<T> = BoxStream<'static, Change<T>>;
 
-/// All watches of the process. Clones are the same.
-#[derive(Clone)]
-pub struct Watches {
-    restarts: Family<[Label; 1], Counter>,
-    health: Health,
-    /// Those without which the process is not ready.
-    begun: Arc<Mutex<Vec<WatchState>>>,
+metrics! {
+    /// All watches of the process. Clones are the same.
+    pub struct Watches {
+        /// Watches on the seed that broke and were resumed, and lists that failed.
+        restarts: Counters<1> as "watch_restarts",
+        /// Health that their state is a part of.
+        pub(super) health: Health,
+        /// Those without which the process is not ready.
+        begun: Arc<Mutex<Vec<WatchState>>>,
+    }
 }
 
 impl Watches {
-    /// Watches whose state `health` tells.
-    pub fn new(health: Health) -> Self {
-        Self {
-            restarts: Family::default(),
-            health,
-            begun: Arc::default(),
-        }
+    /// Shows how often they break.
+    pub(super) fn register(&self, registry: &mut Registry) {
+        self.show(registry);
     }
 
-    /// Forgets all of them: the next candidacy has its own.
+    /// Forgets all of them and their health: the next candidacy has its own.
     pub(super) fn clear(&self) {
+        self.health.clear();
         self.begun().clear();
     }
 
-    /// Shows how often they break.
-    pub fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "watch_restarts",
-            "Watches on the seed that broke and were resumed, and lists that failed",
-            self.restarts.clone(),
-        );
-    }
-
-    /// The watch of this kind, without which the process is not ready; `check` names it there.
+    /// Begins the watch of a kind without which the process is not ready; `check` names it there.
     pub fn begin(&self, kind: &'static str, check: &'static str) -> WatchState {
         let watch = self.one_of(kind, kind.to_owned());
         let asked = watch.clone();
@@ -105,7 +96,7 @@ impl Watches {
         watch
     }
 
-    /// One of several watches of this kind, which logs call `what`. The process is ready without it.
+    /// Begins one of several watches of a kind, which logs call `what`. The process is ready without it.
     pub(crate) fn one_of(&self, kind: &'static str, what: String) -> WatchState {
         WatchState {
             what: what.into(),
@@ -114,8 +105,8 @@ impl Watches {
         }
     }
 
-    /// After this time, the kinds without which the process is not ready and that are not listed then; pends for ever
-    /// if there is none.
+    /// Returns, after this time, the kinds without which the process is not ready and that are not listed then; pends
+    /// for ever if there is none.
     pub(crate) async fn blind(&self, limit: Duration) -> Vec<String> {
         sleep(limit).await;
         let unlisted: Vec<_> = {
@@ -138,7 +129,7 @@ impl Watches {
     }
 }
 
-/// How one watch fares. Clones are the same.
+/// State of one watch. Clones are the same.
 #[derive(Clone, Debug)]
 pub struct WatchState {
     what: Arc<str>,
@@ -146,7 +137,7 @@ pub struct WatchState {
     restarts: Counter,
 }
 
-/// What is known of a watch.
+/// Knowledge about a watch.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     /// Everything was listed once.
@@ -156,38 +147,23 @@ pub(crate) struct State {
     /// Since when it has not been up to date.
     since: Option<Instant>,
     /// Why it broke, if it does not work again.
-    cause: Option<CallError>,
+    pub(crate) cause: Option<CallError>,
     /// How long it waited before it was last asked for again; zero while it works.
     pause: Duration,
 }
 
-impl State {
-    /// Why the watch broke, if it does not work again.
-    pub(crate) fn cause(&self) -> Option<&CallError> {
-        self.cause.as_ref()
-    }
-
-    /// For how long it has been broken, and what to do, if it was listed and is for longer than [`BROKEN`].
-    fn broken(&self) -> Option<(Duration, &'static str)> {
-        let since = self.since.filter(|_| self.listed)?.elapsed();
-        let cause = self.cause();
-        let remedy = cause.map_or("the list is not complete yet", remedy);
-        (since > BROKEN).then_some((since, remedy))
-    }
-}
-
 impl WatchState {
-    /// What is watched.
+    /// Returns the name of what is watched.
     pub(crate) fn what(&self) -> &str {
         &self.what
     }
 
-    /// What is known, and each change of what [`State`] says of troubles.
+    /// Returns the state, and each change of what it says of troubles.
     pub(crate) fn states(&self) -> watch::Receiver<State> {
         self.state.subscribe()
     }
 
-    /// Nothing is known any more. What is not needed is as good as listed, so that nobody waits for it.
+    /// Forgets what is known. A watch that is not needed is as good as listed, so that nobody waits for it.
     pub(crate) fn begin_anew(&self, is_needed: bool) {
         self.state.send_replace(State {
             listed: !is_needed,
@@ -247,7 +223,7 @@ impl WatchState {
         if is_resumed { QUIET } else { Duration::MAX }
     }
 
-    /// Everything is listed. A watcher says so each time before it asks, and a part of a list is of no use.
+    /// Notes that a list has begun. A watcher says so each time before it asks, and a part of a list is of no use.
     fn listing(&self) {
         self.state.send_if_modified(|state| {
             state.listing = true;
@@ -288,36 +264,39 @@ impl WatchState {
         self.state.borrow().pause
     }
 
-    /// Whether it shows what there is, as far as is known: all was listed, and nothing has failed since the last list,
-    /// event or resumption.
+    /// Returns whether it shows what there is, as far as is known: all was listed, and nothing has failed since the last
+    /// list, event or resumption.
     pub(crate) fn works(&self) -> bool {
         let state = self.state.borrow();
         state.listed && state.cause.is_none()
     }
 
-    /// Why it broke, if it does not work again; unless it was listed and is taken up where it was, which takes a
+    /// Returns why it broke, if it does not work again; unless it was listed and is taken up where it was, which takes a
     /// second or two.
     pub(crate) fn outage(&self) -> Option<String> {
         let state = self.state.borrow();
-        let cause = state.cause().map(CallError::to_string);
+        let cause = state.cause.as_ref().map(CallError::to_string);
         cause.filter(|_| !state.listed || state.pause > SOON)
     }
 
-    fn check(&self) -> Result<(), String> {
+    /// Returns what to do about a watch that is not listed, or has been broken for so long that what is known is out of
+    /// date.
+    fn trouble(&self) -> Option<&'static str> {
         let state = self.state.borrow();
-        match (state.cause(), state.broken()) {
-            (None, _) if !state.listed => Err("not listed yet".to_owned()),
-            (Some(cause), _) if !state.listed => Err(format!("not listed yet: {}", remedy(cause))),
-            (_, Some((since, remedy))) => {
-                Err(format!("broken for {} s: {remedy}", since.as_secs()))
-            }
-            (_, None) => Ok(()),
-        }
+        let is_broken = state.since.is_some_and(|since| since.elapsed() > BROKEN);
+        let cause = state.cause.as_ref();
+        let remedy = cause.map_or("the list is not complete yet", remedy);
+        (!state.listed || is_broken).then_some(remedy)
     }
 
-    /// What to do about a watch that was listed, but has been broken for so long that what is known is out of date.
+    fn check(&self) -> Result<(), String> {
+        let trouble = self.trouble();
+        trouble.map_or(Ok(()), |remedy| Err(format!("not up to date: {remedy}")))
+    }
+
+    /// Returns the same of a watch that was listed.
     pub(crate) fn broken(&self) -> Option<&'static str> {
-        self.state.borrow().broken().map(|(_, remedy)| remedy)
+        self.trouble().filter(|_| self.state.borrow().listed)
     }
 }
 
@@ -368,10 +347,9 @@ mod tests {
 
     /// A watch that is told these and no more, its check, and all watches.
     fn begun() -> (WatchState, Health, Watches) {
-        let health = Health::default();
-        let watches = Watches::new(health.clone());
+        let watches = Watches::default();
         let watch = watches.begin("Widgets", "watch-widgets");
-        (watch, health, watches)
+        (watch, watches.health.clone(), watches)
     }
 
     fn result(health: &Health) -> Result<(), String> {
@@ -387,7 +365,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_never_lists_a_kind_is_blind_and_not_ready() {
         let (watch, health, watches) = begun();
-        assert_eq!(result(&health), Err("not listed yet".to_owned()));
+        assert!(result(&health).is_err());
         told(&watch, vec![Ok(Event::Init), refused(404)]).await;
         let message = result(&health).unwrap_err();
         assert!(message.contains("CustomResourceDefinition"), "{message}");
@@ -430,6 +408,6 @@ mod tests {
         assert!(timeout(QUIET, changes.next()).await.is_err());
         assert!(watch.outage().is_some());
         assert!(timeout(SOON * 4, changes.next()).await.is_err());
-        assert!(watch.state.borrow().cause().is_none() && result(&health).is_ok());
+        assert!(watch.works() && result(&health).is_ok());
     }
 }

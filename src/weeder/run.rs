@@ -53,7 +53,7 @@ pub async fn run(weeder: Weeder, stop: CancellationToken) {
     let (writer, reporter) = WeedReporter::new(
         seed.clone(),
         instruments.writer.clone(),
-        common.health.clone(),
+        common.health().clone(),
     );
     let (client, watches) = (seed.client(), &common.watches);
     let policies = watches.begin("WeedPolicies", "watch-weedpolicies");
@@ -71,7 +71,7 @@ pub async fn run(weeder: Weeder, stop: CancellationToken) {
         unwatched: Unwatched::default(),
         due: None,
         metrics: instruments.weeder.clone(),
-        health: common.health.clone(),
+        health: common.health().clone(),
         seed: seed.acting(),
     };
     writer.beside(weeding.run(dry_run, policies, stop)).await;

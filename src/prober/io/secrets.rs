@@ -122,8 +122,8 @@ impl Named {
             Ok(kubeconfigs) = kubeconfigs.wait_for(Option::is_some) => {
                 kubeconfigs.as_ref().and_then(|them| them.get(namespace).cloned())
             }
-            Ok(state) = state.wait_for(|state| state.cause().is_some()) => {
-                let why = state.cause().map(|cause| problem(cause, &self.name)).unwrap_or_default();
+            Ok(state) = state.wait_for(|state| state.cause.is_some()) => {
+                let why = state.cause.as_ref().map(|cause| problem(cause, &self.name)).unwrap_or_default();
                 return unread(SEED_UNREADABLE, &format!("could not be read from the seed: {why}"));
             }
             else => None,
@@ -144,7 +144,7 @@ impl Named {
     /// Why the watch broke; `None` once it works again.
     pub(crate) fn trouble(&self) -> Option<String> {
         let state = self.state.borrow();
-        state.cause().map(|cause| problem(cause, &self.name))
+        state.cause.as_ref().map(|cause| problem(cause, &self.name))
     }
 }
 

@@ -20,6 +20,7 @@ const WITH_TIMEOUT: [&str; 5] = ["readyz", "apiService", "exec", "httpGet", "tcp
 
 metrics! {
     /// How long probes take. Clones count for the same.
+    #[derive(Debug)]
     pub struct ProbeMetrics {
         /// Time that a probe took, from its start to its verdict or failure, by type: leases (the lists of a probe),
         /// readyz, apiService, exec, httpGet, tcpSocket; and result: success, failure, timeout, throttled (the server

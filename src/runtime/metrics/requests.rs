@@ -18,6 +18,7 @@ const WAIT_SECONDS: [f64; 12] = [
 
 metrics! {
     /// Requests to the seed's API server, by what they ask for and how they end.
+    #[derive(Debug)]
     pub struct RequestMetrics {
         /// Requests to the seed's API server, watches included, by verb and HTTP status; the code is error where no
         /// answer came.

@@ -15,7 +15,7 @@ use tokio::{
 async fn serve(metrics: &str, health: &str) -> (Common, Vec<SocketAddr>) {
     let (instruments, registry) = Instruments::new();
     let common = instruments.common;
-    let shown = (registry, common.health.clone());
+    let shown = (registry, common.health().clone());
     let admin = Admin::bind(metrics, health, shown).await.unwrap();
     let addresses = admin.addresses().into_iter();
     let addresses = addresses.map(|it| SocketAddr::from(([127, 0, 0, 1], it.port())));
@@ -77,8 +77,8 @@ async fn health_names_what_fails() {
     let [health] = addresses[..] else {
         panic!("one listener");
     };
-    common.health.check("watch", || Err("broken".to_owned()));
-    common.health.beat("writer");
+    common.health().check("watch", || Err("broken".to_owned()));
+    common.health().beat("writer");
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(61)).await;
     let (status, answer) = get(health, "/readyz").await;
@@ -89,7 +89,7 @@ async fn health_names_what_fails() {
     assert_eq!(status, 503);
     assert!(answer.contains("[-]writer failed"), "{answer}");
     common.stand_by();
-    common.health.check("caches", || Ok(()));
+    common.health().check("caches", || Ok(()));
     let (status, answer) = get(health, "/readyz").await;
     assert_eq!(status, 200);
     assert!(answer.ends_with("\n[+]caches ok\nok\n"), "{answer}");

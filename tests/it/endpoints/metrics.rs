@@ -216,7 +216,7 @@ fn failing(health: &Health) -> Vec<(&'static str, String)> {
 #[tokio::test]
 async fn readiness_follows_the_watches() {
     let mut run = Run::new(&["a"]).await;
-    let health = run.world.instruments.common.health.clone();
+    let health = run.world.instruments.common.health().clone();
     assert_eq!(failing(&health), []);
     let absent = |call: &crate::support::Call| call.resource == "clusterhealths";
     run.world
@@ -248,7 +248,7 @@ async fn readiness_follows_the_watches() {
         panic!("{:?}", failing(&health));
     };
     assert_eq!(*name, "watch-clusters");
-    assert!(message.starts_with("broken for "), "{message}");
+    assert!(message.starts_with("not up to date: "), "{message}");
     run.world.seed.heal();
     run.world.clock.pass(2 * LONG).await;
     assert_eq!(failing(&health), []);
@@ -257,7 +257,7 @@ async fn readiness_follows_the_watches() {
 #[tokio::test]
 async fn idle_loops_are_alive_and_ended_ones_are_not() {
     let mut run = Run::new(&["a"]).await;
-    let health = run.world.instruments.common.health.clone();
+    let health = run.world.instruments.common.health().clone();
     run.world.clock.pass(2 * LONG).await;
     assert_eq!(health.stale(), []);
     run.world.start();

@@ -92,7 +92,7 @@ async fn a_standby_shows_what_it_observes() {
     world.instruments = instruments;
     give_lease(&world);
     world.start_led();
-    let health = world.instruments.common.health.clone();
+    let health = world.instruments.common.health().clone();
     led_by_another(&world, LONG).await;
     let shows = |line: &str| {
         let text = metrics::text(&registry).unwrap();

@@ -100,7 +100,7 @@ fn pods_that_cannot_be_watched_are_told() {
             let told = || (garden.degraded().0 == "PodsUnwatched").then_some(());
             garden.clock.until("it is told", told).await;
             assert!(garden.pod_reads().len() < 20, "{failure:?}");
-            let checks = garden.instruments.common.health.results();
+            let checks = garden.instruments.common.health().results();
             assert!(checks.iter().all(|(_, check)| check.is_ok()), "{checks:?}");
             let over = |status: &serde_json::Value| {
                 status["openWindows"] == 0 && condition(status, "Degraded")["status"] == "False"

@@ -236,7 +236,7 @@ async fn prober(way: Way, dry_run: bool, election: Election, stop: CancellationT
     let work = async |leadership: Leadership| {
         instruments.common.stand_by();
         instruments.stand_by();
-        let reads = seed.through(wire.client(Access::Reads));
+        let reads = Seed::new(wire.client(Access::Reads), REPORTING, requests);
         let seed = seed.clone().led_by(leadership.clone());
         let (gates, counted) = (FeatureGates::default(), instruments.checks.clone());
         let prober = Prober {

@@ -6,7 +6,6 @@ use serde_json::json;
 use super::*;
 use crate::{
     runtime::{
-        health::Health,
         metrics::RequestMetrics,
         watch::cause,
         wire::{Access, Wire},
@@ -84,6 +83,6 @@ fn full_pages() -> Client {
 
 #[tokio::test]
 async fn a_page_of_full_secrets_is_within_the_bound_of_an_answer() {
-    let named = Secrets::new(full_pages(), Watches::new(Health::default())).named(&"dwd".into());
+    let named = Secrets::new(full_pages(), Watches::default()).named(&"dwd".into());
     assert_eq!(named.kubeconfig("n0").await.unwrap()[..], *b"hush");
 }
