@@ -128,25 +128,19 @@ impl fmt::Display for DependentRef {
     }
 }
 
-/// What the probe itself needs on Gardener's seeds, by name, and what for.
-const NEEDED_BY_PROBE: [(&str, &str); 3] = [
-    ("kube-apiserver", "it answers the probe"),
-    ("etcd-main", "the leases are stored in it"),
-    (
-        "gardener-resource-manager",
-        "it renews the token in the probe's Secret",
-    ),
-];
+/// Deployments and StatefulSets that the probe itself needs on Gardener's seeds: it asks the API server, whose etcd has
+/// the leases, by a token that the gardener-resource-manager renews.
+const NEEDED_BY_PROBE: [&str; 3] = ["kube-apiserver", "etcd-main", "gardener-resource-manager"];
 
-/// A warning if the probe itself needs what is so named: at zero it keeps the cluster from being judged,
-/// and so from being restored.
-pub fn needed_by_probe(dependent: &str) -> Option<String> {
-    let mut needed = NEEDED_BY_PROBE.iter();
-    let (name, why) = needed.find(|(name, _)| dependent == *name)?;
-    Some(format!(
-        "the probe needs {name}, since {why}: with it at zero the cluster may never be judged again, nor \
-         restored; name as dependents only what acts on silent nodes"
-    ))
+/// Returns a warning if the probe itself needs the dependent of this name: at zero it keeps the cluster from being
+/// judged, and so from being restored.
+pub fn needed_by_probe(name: &str) -> Option<String> {
+    NEEDED_BY_PROBE.contains(&name).then(|| {
+        format!(
+            "the probe needs {name}: with it at zero the cluster may never be judged again, nor restored; name as \
+             dependents only what acts on silent nodes"
+        )
+    })
 }
 
 impl DependentRef {
