@@ -61,18 +61,6 @@ pub(super) struct AdminArgs {
     pub(super) health_bind_addr: String,
 }
 
-/// Flags of Gardener's dependency-watchdog that have no meaning here.
-#[derive(Debug, Args)]
-pub(super) struct FormerArgs {
-    /// Taken from what was deployed before: nothing is worked off one after another
-    #[arg(long = "concurrent-reconciles", value_name = "COUNT", hide = true)]
-    _concurrent_reconciles: Option<NonZeroU32>,
-
-    /// Policies have taken its place
-    #[arg(long = "config-file", value_name = "FILE", hide = true, value_parser = policies_instead)]
-    _config_file: Option<PathBuf>,
-}
-
 /// Where the Leases are.
 #[derive(Debug, Args)]
 pub(super) struct LeaseArgs {
@@ -197,7 +185,7 @@ impl LeaderArgs {
 }
 
 /// Refuses a configuration file.
-fn policies_instead(file: &str) -> Result<PathBuf, String> {
+pub(super) fn policies_instead(file: &str) -> Result<PathBuf, String> {
     Err(format!(
         "there is no configuration file any more; `dependency-watchdog convert -f {file}` turns it into a policy: \
          apply that, and leave this flag out"

@@ -1,12 +1,12 @@
 //! What every component that runs on the seed has around its work: logs, signals, endpoints, the
 //! client, the election, and the end.
 
-use std::time::Duration;
+use std::{num::NonZeroU32, path::PathBuf, time::Duration};
 
 use clap::Args;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-use super::args::{AdminArgs, ClientArgs, FormerArgs, LeaderArgs, LogArgs};
+use super::args::{AdminArgs, ClientArgs, LeaderArgs, LogArgs, policies_instead};
 use crate::runtime::{
     admin::Admin,
     instruments::Common,
@@ -36,8 +36,12 @@ pub(super) struct ComponentArgs {
     admin: AdminArgs,
     #[command(flatten)]
     log: LogArgs,
-    #[command(flatten)]
-    _former: FormerArgs,
+    /// Taken from what was deployed before: nothing is worked off one after another
+    #[arg(long = "concurrent-reconciles", value_name = "COUNT", hide = true)]
+    _concurrent_reconciles: Option<NonZeroU32>,
+    /// Policies have taken its place
+    #[arg(long = "config-file", value_name = "FILE", hide = true, value_parser = policies_instead)]
+    _config_file: Option<PathBuf>,
 }
 
 /// What tells one component from another.
