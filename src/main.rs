@@ -12,8 +12,7 @@ use tokio::runtime::Builder;
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 
-/// More could never be busy: a thousand shoots take a tenth of one. On a machine of many cores each
-/// would keep memory of its own all the same.
+/// Worker threads: 1,000 shoots need a tenth of one core, and each thread keeps memory of its own.
 const THREADS: usize = 2;
 
 fn main() -> ExitCode {

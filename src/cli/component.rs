@@ -44,15 +44,15 @@ pub(super) struct ComponentArgs {
     _config_file: Option<PathBuf>,
 }
 
-/// What tells one component from another.
+/// Differences between components.
 pub(super) struct Component {
-    /// As in its command.
+    /// Name, as in its command.
     pub(super) name: &'static str,
     /// The Lease for which its replicas stand.
     pub(super) lease: &'static str,
-    /// By which others see how it fares.
+    /// Metrics and health.
     pub(super) instruments: Common,
-    /// All that it shows.
+    /// Registry of all that it shows.
     pub(super) registry: Registry,
 }
 

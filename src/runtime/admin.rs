@@ -24,10 +24,10 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 /// The time for the head of a request, and that for all of a connection.
 const HEAD_LIMIT: Duration = Duration::from_secs(5);
 const CONNECTION_LIMIT: Duration = Duration::from_secs(10);
-/// So many are served at once on each address.
+/// Most connections at the same time on each address.
 const CONNECTIONS: usize = 64;
 const MAX_HEAD_BYTES: usize = 16 * 1024;
-/// After a connection could not be accepted, for instance since there is no file descriptor left.
+/// Pause after a connection could not be accepted, for instance since there is no file descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Paths of one listener, or of the other, or of one that is both.
@@ -37,7 +37,7 @@ const OF_BOTH: &[&str] = &["/metrics", "/healthz", "/readyz"];
 
 /// The server of the endpoints.
 pub struct Admin {
-    /// Each with the paths that it serves.
+    /// Listeners, each with the paths that it serves.
     listeners: Vec<(TcpListener, &'static [&'static str])>,
     shown: Arc<Shown>,
 }

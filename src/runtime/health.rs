@@ -8,7 +8,7 @@ use std::{
 
 use tokio::time::Instant;
 
-/// A loop that has not beaten for this long hangs.
+/// Time without a beat after which a loop hangs.
 const STALE: Duration = Duration::from_secs(60);
 
 type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
@@ -38,7 +38,7 @@ impl Health {
         *self.lock() = State::default();
     }
 
-    /// The loops that hang, and for how long they have.
+    /// Returns the loops that hang, and for how long they have.
     pub fn stale(&self) -> Vec<(&'static str, Duration)> {
         let state = self.lock();
         let beats = state.beats.iter();

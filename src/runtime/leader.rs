@@ -29,11 +29,11 @@ use crate::util::{now::wall, text::clean};
 
 /// Retries are lengthened by up to this share, so that candidates do not keep step: as in client-go.
 const JITTER: f64 = 0.2;
-/// To give the Lease back may take this long: the process is about to be killed.
+/// Most time to give the Lease back: the process is about to be killed.
 const RELEASE_LIMIT: Duration = Duration::from_secs(5);
 /// The longest name of a host, in characters. The identity is shown and logged wherever the Lease is.
 const MAX_HOST: usize = 253;
-/// So much is shown of whoever holds a Lease, in characters: anybody may have written it.
+/// Most characters that are shown of the holder of a Lease: anybody may have written it.
 pub(crate) const MAX_HOLDER: usize = 300;
 
 /// The duration of a Lease, and the times of its renewal.
@@ -76,7 +76,7 @@ impl Times {
 pub struct Leadership(Option<watch::Receiver<Option<Instant>>>);
 
 impl Leadership {
-    /// Of a process that has no rivals.
+    /// Returns the leadership of a process that has no rivals.
     pub fn unopposed() -> Self {
         Self(None)
     }
@@ -89,7 +89,7 @@ impl Leadership {
         }
     }
 
-    /// Whether it leads at this moment. A process that was frozen finds out here that it does not
+    /// Returns whether it leads at this moment. A process that was frozen finds out here that it does not
     /// any more. If it is frozen between this check and the request, the request is sent late. Then the
     /// precondition of a write refuses it if anything has changed.
     pub fn is_held(&self) -> bool {
@@ -107,9 +107,9 @@ pub struct Elector {
     identity: String,
     times: Times,
     view: View,
-    /// Until when it leads.
+    /// End of its leadership, unless it renews the Lease.
     until: watch::Sender<Option<Instant>>,
-    /// When it was last known who holds the Lease.
+    /// Time at which it was last known who holds the Lease.
     known: watch::Sender<Option<Instant>>,
 }
 

@@ -79,7 +79,7 @@ pub fn own(registry: &mut Registry) -> &mut Registry {
     own
 }
 
-/// All metrics as OpenMetrics text.
+/// Returns all metrics as OpenMetrics text.
 ///
 /// # Errors
 ///

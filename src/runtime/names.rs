@@ -22,24 +22,23 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// So many names are looked up at once, which is how many threads a DNS that is away can take.
+/// Most lookups at the same time, which is how many threads a DNS that is away can take.
 const LOOKUPS: usize = 32;
-/// Who may use addresses from before waits for no longer than this after the lookup was asked for. An answer
+/// Time after which addresses of before are used by those who may, if the lookup has not ended. An answer
 /// takes milliseconds, or five seconds and more once a packet of it is lost; and a suspect's read, which
 /// waits for it, may take 3.3 s with ordinary kubelets.
 const SOON: Duration = Duration::from_secs(1);
-/// So many names are remembered, and then none. Kubeconfigs are others' input, and name what they like, as often as
-/// they like.
+/// Most names that are remembered; then all are forgotten. Kubeconfigs are others' input, and name what they like, as
+/// often as they like.
 const REMEMBERED: usize = 4096;
-/// So many addresses of a name are used.
+/// Most addresses of a name that are used.
 const ADDRESSES: usize = 16;
 
 type Addresses = Arc<[SocketAddr]>;
 type Lookup = Shared<BoxFuture<'static, Result<Addresses, Arc<io::Error>>>>;
 type Resolver = dyn Fn(Arc<str>) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync;
 
-/// Looks names up. Each who asks for names of another sort has one of its own, so that none waits for
-/// the names of another.
+/// Looks names up. Names of another sort have another of these, so that none waits for the names of another.
 pub struct Names {
     resolver: Arc<Resolver>,
     turns: Arc<Semaphore>,
@@ -51,7 +50,7 @@ struct Name {
     /// The newest, under way or ended.
     lookup: Lookup,
     since: Instant,
-    /// What those before it came to.
+    /// Addresses that the lookups before it found.
     last: Option<Addresses>,
 }
 
@@ -74,15 +73,14 @@ impl Names {
         }
     }
 
-    /// The addresses of a host, at port 0. Whoever asks while it is being looked up, or waits for that, gets
-    /// the same answer. Nothing ends a lookup for which nobody waits any more: who tries again finds it
-    /// further on.
+    /// Returns the addresses of a host, at port 0. Whoever asks while it is being looked up, or waits for that, gets the
+    /// same answer. A lookup goes on if nobody waits for it any more: who tries again finds it further on.
     pub(crate) async fn look_up(&self, host: &str) -> io::Result<Addresses> {
         self.ask(host).lookup.await.map_err(of_all)
     }
 
-    /// The same for those who find out by themselves who has an address: if the lookup fails or takes long,
-    /// the addresses that the host had last, which may be somebody else's by now.
+    /// Returns the same for those who find out by themselves who has an address: if the lookup fails or takes long, the
+    /// addresses that the host had last, which may be somebody else's by now.
     pub(crate) async fn look_up_or_last(&self, host: &str) -> io::Result<Addresses> {
         let name = self.ask(host);
         let Some(last) = name.last else {

@@ -1,11 +1,11 @@
-//! What can be read of an object that another version has written.
+//! Reading of objects that another version has written.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// As much of an object as can be read, field by field, and the names of the fields that cannot: one
-/// value that this version does not know is not to cost all others. `None` if it is no object, or if what
-/// is left of it is none of these, as where a field that must be there is not.
+/// Returns as much of an object as can be read, field by field, and the names of the fields that cannot: one value that
+/// this version does not know is not to cost all others. `None` if it is no object, or if what is left of it is none of
+/// these, since a required field is missing.
 pub(crate) fn readable<T: DeserializeOwned>(object: &Value) -> Option<(T, Vec<String>)> {
     if let Ok(whole) = T::deserialize(object) {
         return object.is_object().then_some((whole, Vec::new()));

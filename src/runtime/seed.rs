@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use super::metrics::RequestMetrics;
 use crate::util::text::clean;
 
-/// Under this name the operator owns the fields that it writes on the seed.
+/// Name under which the operator owns the fields that it writes on the seed.
 pub const FIELD_MANAGER: &str = "dependency-watchdog";
 /// The fewest requests per second that a budget can be given.
 pub const LEAST_QPS: f64 = 0.001;
@@ -34,8 +34,7 @@ pub const REQUEST_LIMIT: Duration = Duration::from_secs(10);
 /// other limit, and a server that is gone may never say so. A watch ends, or tells something, sooner.
 const SILENCE: Duration = Duration::from_secs(300);
 
-/// So much is repeated of what the seed says when it refuses something, or of what cannot be read, in
-/// characters.
+/// Most characters that are repeated of what the seed says when it refuses something, or of what cannot be read.
 const MAX_REFUSAL: usize = 1_000;
 
 /// Finds the seed: by the kubeconfig, if one is given, else as kubectl would, else as a pod.
@@ -98,13 +97,13 @@ pub struct Seed {
 }
 
 impl Seed {
-    /// Requests go through this client, and at this rate unless they [act](Self::acting); `metrics` show how long
-    /// they wait.
+    /// Returns a seed whose requests go through this client, at this rate unless they [act](Self::acting); `metrics`
+    /// show how long they wait.
     pub fn new(client: Client, reporting: Rate, metrics: &RequestMetrics) -> Self {
         Self::within(client, Rate::ACTING, reporting, metrics)
     }
 
-    /// The same at these rates.
+    /// Returns the same at these rates.
     pub fn within(client: Client, acting: Rate, reporting: Rate, metrics: &RequestMetrics) -> Self {
         let budget = |rate, name| Some(Arc::new(Budget::new(rate, metrics.waits(name))));
         Self {
@@ -114,7 +113,7 @@ impl Seed {
         }
     }
 
-    /// Requests go through this client, as many as there are.
+    /// Returns a seed whose requests go through this client without a limit.
     pub fn unlimited(client: Client) -> Self {
         Self {
             client,
@@ -124,14 +123,13 @@ impl Seed {
         }
     }
 
-    /// The same seed, for requests that are made only while this leadership is held.
+    /// Returns the same seed, for requests that are made only while this leadership is held.
     #[must_use]
     pub fn led_by(self, leadership: Leadership) -> Self {
         Self { leadership, ..self }
     }
 
-    /// The same seed, for what is done to dependents and pods, and what that waits for: what is reported does
-    /// not delay it.
+    /// Returns the same seed, for what is done to dependents and pods, and what that waits for: reports do not delay it.
     #[must_use]
     pub fn acting(&self) -> Self {
         Self {

@@ -29,14 +29,14 @@ const WATCH_SECONDS: u32 = 60;
 /// it longer: what is in base64 by a third, line breaks twofold.
 const LARGE_OBJECTS_PER_PAGE: u32 = 20;
 const _: () = assert!(LARGE_OBJECTS_PER_PAGE as usize * 3 * 1024 * 1024 <= MAX_ANSWER_BYTES);
-/// A watch that has not worked for longer than this is broken.
+/// Time after which a watch that does not work is broken.
 const BROKEN: Duration = Duration::from_secs(60);
-/// The pause before a watch that broke is asked for again. It doubles each time ...
+/// Shortest pause before a watch that broke is asked for again. It doubles each time.
 const SOON: Duration = Duration::from_secs(1);
-/// ... up to this.
+/// Longest such pause.
 const SELDOM: Duration = Duration::from_secs(30);
-/// A watch that is asked for again says nothing until something changes. It works if it does not fail within
-/// this: its answer begins earlier, or it fails.
+/// Time after which a watch that was asked for again works if it has not failed. It says nothing until something
+/// changes; its answer begins earlier, or it fails.
 const QUIET: Duration = BEGINS.saturating_add(Duration::from_secs(5));
 
 /// Settings of a watch.
@@ -52,11 +52,11 @@ pub(crate) fn large_watch_config() -> watcher::Config {
 /// Change of the objects that are watched. A list takes effect as a whole.
 #[derive(Debug)]
 pub enum Change<T> {
-    /// There are these and no others.
+    /// These objects are there, and no others.
     All(Vec<T>),
-    /// There is this one.
+    /// Object that came or changed.
     Put(T),
-    /// This one is gone, or of no concern any more.
+    /// Object that is gone, or of no concern any more.
     Gone(T),
 }
 
@@ -70,7 +70,7 @@ metrics! {
         restarts: Counters<1> as "watch_restarts",
         /// Health that their state is a part of.
         pub(super) health: Health,
-        /// Those without which the process is not ready.
+        /// Watches without which the process is not ready.
         begun: Arc<Mutex<Vec<WatchState>>>,
     }
 }
@@ -140,15 +140,15 @@ pub struct WatchState {
 /// Knowledge about a watch.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// Everything was listed once.
+    /// Set once everything was listed.
     listed: bool,
-    /// A list is not complete yet.
+    /// Set while a list is not complete.
     listing: bool,
-    /// Since when it has not been up to date.
+    /// Time since which it has not been up to date.
     since: Option<Instant>,
-    /// Why it broke, if it does not work again.
+    /// Reason why it broke, if it does not work again.
     pub(crate) cause: Option<CallError>,
-    /// How long it waited before it was last asked for again; zero while it works.
+    /// Pause before it was last asked for again; zero while it works.
     pause: Duration,
 }
 

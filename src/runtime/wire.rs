@@ -50,32 +50,32 @@ pub const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 
 /// The time within which an answer begins. An API server gives a request up after a minute.
 pub(super) const BEGINS: Duration = Duration::from_secs(30);
-/// The end of a watch is told no sooner than this after its beginning: whoever follows it asks again at once.
+/// Shortest time from the beginning of a watch to its end: a watcher asks again immediately.
 const SHORTEST_WATCH: Duration = Duration::from_secs(1);
-/// What is sent has to be acknowledged within this: the same as for a shoot.
+/// Time within which what is sent has to be acknowledged: the same as for a shoot.
 #[cfg(target_os = "linux")]
 const LOST: Duration = Duration::from_secs(3);
-/// A connection on which nothing is received for this long is probed, by the kernel ...
+/// Time after which the kernel probes a connection on which nothing is received.
 const KEEPALIVE: Duration = Duration::from_secs(5);
-/// ... again after this ...
+/// Time from one such probe to the next.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
-/// ... and is lost after so many probes without an answer. On Linux the time of [`LOST`] ends it first.
+/// Probes without an answer after which the connection is lost. On Linux the time of [`LOST`] ends it first.
 const KEEPALIVE_PROBES: u32 = 3;
 /// A small read that is not answered within this is sent again. It is less than [`LOST`], and an API
 /// server that is not overloaded answers in milliseconds.
 const SECOND_TRY: Duration = Duration::from_millis(2_500);
-/// For any other request it is this: less than [`REQUEST_LIMIT`](super::seed::REQUEST_LIMIT), so that one
-/// request fails when all connections are dead, and not one after another.
+/// The same time for any other request: less than [`REQUEST_LIMIT`](super::seed::REQUEST_LIMIT), so that one request
+/// fails when all connections are dead, and not one after another.
 const UNANSWERED: Duration = Duration::from_secs(5);
-/// So many connections are kept that no request uses, each with buffers as large as its largest answer.
+/// Most connections that are kept and that no request uses, each with buffers as large as its largest answer.
 const IDLE: usize = 32;
 
-/// What a client may send.
+/// Requests that a client may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Any request.
     All,
-    /// Nothing but reads: for a replica that does not lead.
+    /// Reads alone, for a replica that does not lead.
     Reads,
 }
 
@@ -94,9 +94,10 @@ pub struct Wire {
 /// The pool of connections that new requests are sent over.
 struct Newest {
     pool: Pool,
-    /// How many there have been before.
+    /// Number of pools before this one.
     number: u64,
-    /// When the seed last answered, over whichever connection; `None` if it has not since they were replaced.
+    /// Time of the last answer of the seed, over whichever connection; `None` if there is none since connections were
+    /// replaced.
     answered: Option<Instant>,
 }
 
@@ -277,7 +278,7 @@ fn tcp() -> HttpConnector {
     connector
 }
 
-/// What a request is, in kube's words.
+/// Returns what a request is, in kube's words.
 fn name(request: &Request<Body>) -> &'static str {
     let named = request.extensions().get::<&'static str>();
     named.copied().unwrap_or(match *request.method() {
@@ -290,7 +291,7 @@ fn name(request: &Request<Body>) -> &'static str {
     })
 }
 
-/// What a request does: `list` if it is a `list_metadata`.
+/// Returns what a request does: `list` if it is a `list_metadata`.
 pub(crate) fn verb(request: &Request<Body>) -> &'static str {
     let name = name(request);
     name.split_once('_').map_or(name, |(verb, _)| verb)
@@ -315,7 +316,7 @@ fn takes_over(request: &Request<Body>) -> bool {
     request.headers().contains_key(UPGRADE)
 }
 
-/// Whether an answer is due soon: a watch begins immediately, but whole objects of all namespaces may take
+/// Returns whether an answer is due soon: a watch begins immediately, but whole objects of all namespaces may take
 /// longer.
 fn is_small_read(request: &Request<Body>) -> bool {
     let is_large = name(request) == "list" && !request.uri().path().contains("/namespaces/");

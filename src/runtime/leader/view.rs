@@ -1,31 +1,31 @@
-//! What a candidate has seen of a Lease, and what follows from it.
+//! Knowledge of a candidate about a Lease, and what follows from it.
 
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use tokio::time::Instant;
 
-/// What may be done with a Lease.
+/// Next step of a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Claim {
-    /// It is ours.
+    /// Renew the Lease, which is its own.
     Renew,
-    /// It is nobody's, or whoever held it has been silent for its duration.
+    /// Take the Lease, which nobody holds, or whose holder has been silent for its duration.
     Take,
-    /// This one holds it.
+    /// Wait for this holder.
     Wait(String),
 }
 
-/// The last that was seen of a Lease.
+/// Last known spec of a Lease, and since when.
 #[derive(Debug, Default)]
 pub(super) struct View {
     seen: Option<(LeaseSpec, Instant)>,
-    /// For how long our own Leases hold.
+    /// Duration of our own Leases.
     ours: Duration,
 }
 
 impl View {
-    /// Nothing was seen yet, and our own Leases hold for so long.
+    /// Returns a view that has seen nothing, of a candidate whose own Leases hold for so long.
     pub(super) fn new(ours: Duration) -> Self {
         Self { seen: None, ours }
     }
@@ -71,7 +71,7 @@ fn duration(spec: &LeaseSpec, ours: Duration) -> Duration {
     Duration::from_secs(theirs).max(ours)
 }
 
-/// How often the Lease will have changed hands when it is taken.
+/// Returns how often the Lease will have changed hands when it is taken.
 pub(super) fn transitions(spec: Option<&LeaseSpec>) -> i32 {
     let before = spec.and_then(|spec| spec.lease_transitions);
     before.map_or(0, |before| before.saturating_add(1))

@@ -33,7 +33,7 @@ pub(crate) fn states(names: impl IntoIterator<Item = &'static str>) -> States {
     states
 }
 
-/// One cluster. It is counted until this is dropped.
+/// Cluster that is counted until this is dropped.
 #[derive(Debug)]
 pub(crate) struct InState {
     states: States,
@@ -41,7 +41,7 @@ pub(crate) struct InState {
 }
 
 impl InState {
-    /// A cluster, in no state yet.
+    /// Returns a cluster that is in no state yet.
     pub(crate) fn of(states: &States) -> Self {
         Self {
             states: states.clone(),

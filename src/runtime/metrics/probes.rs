@@ -9,8 +9,8 @@ use super::{Counters, Histograms, Registry, metrics};
 const SECONDS: [f64; 13] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
 ];
-/// What ends so long after its timeout, and a tenth of it, is late: nothing but a process that is
-/// starved of time makes it so.
+/// Time after the timeout of a probe, and a tenth of it, from which on its end is late: nothing but a process that is
+/// starved of time causes that.
 const LATE: Duration = Duration::from_secs(1);
 
 /// The type of a probe that reads leases. It may be several lists, each with a timeout of its own.
@@ -42,13 +42,13 @@ impl ProbeMetrics {
         self.show(registry);
     }
 
-    /// Where those of this type are counted that end so.
+    /// Returns the histogram of probes of this type that end so.
     pub fn duration(&self, kind: &'static str, result: &'static str) -> Histogram {
         let labels = [("type", kind), ("result", result)];
         self.durations.get_or_create_owned(&labels)
     }
 
-    /// One has ended after so long a time, for which it had so much.
+    /// Counts a probe that has ended after so long a time, for which it had so much.
     pub fn ended(
         &self,
         kind: &'static str,
@@ -63,8 +63,8 @@ impl ProbeMetrics {
     }
 }
 
-/// Whether what took so long ended later than its timeout explains: this process stood still, or had
-/// no CPU.
+/// Returns whether a probe that took so long ended later than its timeout explains: this process stood still, or had no
+/// CPU.
 pub fn is_past(took: Duration, timeout: Duration) -> bool {
     took > timeout + timeout / 10 + LATE
 }

@@ -6,7 +6,7 @@ use prometheus_client::{collector::Collector, encoding::DescriptorEncoder, metri
 
 const KIBIBYTE: f64 = 1024.0;
 
-/// What is measured when it is asked for, of a process that was started then.
+/// Measurements of the process when they are asked for, and when it was started.
 #[derive(Debug)]
 pub(super) struct Process(pub(super) SystemTime);
 

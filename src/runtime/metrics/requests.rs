@@ -11,7 +11,7 @@ use super::{Histograms, Registry, metrics};
 const SECONDS: [f64; 11] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 ];
-/// To wait for a turn takes no time, or as long as the queue is.
+/// Waits for a turn take no time, or as long as the queue is.
 const WAIT_SECONDS: [f64; 12] = [
     0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
 ];

@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{LEAST_QPS, MOST_QPS};
 
-/// How many requests there may be.
+/// Rate of requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
     /// Requests per second in the long run, [`LEAST_QPS`] to [`MOST_QPS`].
@@ -28,12 +28,12 @@ impl Rate {
     };
 }
 
-/// Each turn takes a period, and a burst of them may be ahead. Whoever drops what it waits with is out of
-/// the queue.
+/// Budget of requests: each turn takes a period, and a burst of them may be ahead. A caller that drops its wait is out
+/// of the queue.
 pub(super) struct Budget {
     period: Duration,
     burst: Duration,
-    /// When all turns that were given out are paid for. The lock is the queue, which is fair.
+    /// Time at which all turns that were given out are paid for. The lock is the queue, which is fair.
     paid: Mutex<Instant>,
     waits: Histogram,
 }

@@ -16,16 +16,16 @@ pub enum CallError {
     /// The seed could not be reached, or its answer cannot be read.
     #[error("{0}")]
     Failed(String),
-    /// It was the request's turn, but no answer came in time.
+    /// No answer came in time, although it was the request's turn.
     #[error("the seed did not answer within {REQUEST_LIMIT:?}")]
     Late,
-    /// Another replica may act by now.
+    /// Leadership was lost: another replica may act by now.
     #[error("this replica does not lead any more")]
     NotLeading,
 }
 
-/// What the client says of a request that failed, and what it leaves to the causes: why there was no
-/// connection.
+/// Returns the words of the client about a request that failed, with those that it leaves to the causes: why there was
+/// no connection.
 pub(crate) fn with_causes(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -44,8 +44,8 @@ pub(crate) fn with_causes(error: &(dyn Error + 'static)) -> String {
     clean(&text, MAX_REFUSAL)
 }
 
-/// How the command failed by which a kubeconfig logs in. Neither its environment nor what it printed is
-/// quoted: each may hold a token.
+/// Returns how the command failed by which a kubeconfig logs in. Neither its environment nor its output is quoted: each
+/// may hold a token.
 fn plugin(error: &AuthError) -> Option<String> {
     let failed = match error {
         AuthError::AuthExecRun { out, .. } => format!("ended with {}", out.status),
@@ -57,8 +57,7 @@ fn plugin(error: &AuthError) -> Option<String> {
     ))
 }
 
-/// What the seed says of what it refuses, and what to do. It names the user, who is the prober or the
-/// weeder.
+/// Returns the words of the seed about what it refuses, which name the user, and what to do.
 pub(super) fn refusal(status: &kube::core::Status) -> String {
     let remedy = match is_for_lack_of_rights(status) {
         true => {
@@ -70,14 +69,14 @@ pub(super) fn refusal(status: &kube::core::Status) -> String {
     format!("{} ({}){remedy}", told(status), status.code)
 }
 
-/// Whether more rights would help: not if a webhook denied it, nor if something before the API server did.
+/// Returns whether more rights would help: not if a webhook denied it, nor if something before the API server did.
 pub(crate) fn is_for_lack_of_rights(status: &kube::core::Status) -> bool {
     status.code == 403
         && status.reason == "Forbidden"
         && !status.message.starts_with("admission webhook ")
 }
 
-/// What a refusal says, in one line. Where a proxy refuses, it is a page of any length.
+/// Returns the words of a refusal, in one line. Those of a proxy are a page of any length.
 pub(crate) fn told(status: &kube::core::Status) -> String {
     clean(&status.message, MAX_REFUSAL)
 }
