@@ -71,7 +71,8 @@ EOF
 mkdir "$scratch/source"
 sed -n 's/^!//p' .dockerignore | tar -c -f - -T - | tar -x -f - -C "$scratch/source"
 (cd "$scratch/source" && "$OLDPWD/hack/cargo-tool.sh" cyclonedx --quiet --format json \
-  --spec-version 1.5 --target "$(rustc -vV | sed -n 's/^host: //p')" --no-build-deps)
+  --spec-version 1.5 --target "$(rustc -vV | sed -n 's/^host: //p')" --no-build-deps \
+  --features jemalloc)
 mv "$scratch/source/$name.cdx.json" "$scratch/dist/$name-$version.cdx.json"
 
 (cd "$scratch/dist" && sha256sum -- * >SHA256SUMS)

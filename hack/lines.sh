@@ -95,7 +95,7 @@ areas() {
     echo "docs docs $(find docs -name '*.md' -exec cat {} + | wc -l)"
     echo "chart charts+manifests/monitoring $(find charts manifests/monitoring -type f -exec cat {} + | wc -l)"
     echo "crates crates $(${CARGO:-cargo} tree --locked --edges normal --prefix none \
-        --target x86_64-unknown-linux-gnu --package dependency-watchdog | awk '!seen[$1, $2]++' | wc -l)"
+        --target x86_64-unknown-linux-gnu --package dependency-watchdog --features jemalloc | awk '!seen[$1, $2]++' | wc -l)"
 }
 
 figures=$(areas)

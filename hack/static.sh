@@ -31,7 +31,7 @@ fi
 
 RUSTFLAGS="${RUSTFLAGS:+$RUSTFLAGS }-C target-feature=+crt-static $linker \
 --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo --remap-path-prefix=$PWD=/source" \
-  "$cargo" build --locked --release --package dependency-watchdog --target "$target" >&2
+  "$cargo" build --locked --release --package dependency-watchdog --features jemalloc --target "$target" >&2
 output=$("$cargo" metadata --locked --format-version 1 --no-deps |
   sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
 echo "$output/$target/release/dependency-watchdog"

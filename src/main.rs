@@ -4,13 +4,13 @@ use std::{process::ExitCode, thread};
 
 use clap::Parser as _;
 use dependency_watchdog::cli::{self, Cli};
-use tikv_jemallocator::Jemalloc;
 use tokio::runtime::Builder;
 
 /// A thousand shoots make and drop lists of leases all the time, among what is kept for ever: of 300
 /// shoots, glibc's allocator holds half as much again.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
-static ALLOCATOR: Jemalloc = Jemalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Worker threads: 1,000 shoots need a tenth of one core, and each thread keeps memory of its own.
 const THREADS: usize = 2;

@@ -52,12 +52,12 @@ impl Draw {
         self.again.as_deref()
     }
 
-    /// A quarter of these, or all.
+    /// An eighth of these, or all.
     pub fn share<T>(&self, mut all: Vec<T>) -> Vec<T> {
         let mut random = Rng::with_seed(self.seed);
         random.shuffle(&mut all);
         if !self.is_all {
-            all.truncate(all.len() / 4);
+            all.truncate(all.len() / 8);
         }
         all
     }

@@ -28,7 +28,7 @@ use super::{
 use crate::world::{self, REPLICAS, World, in_virtual_time, micros, now};
 
 /// How many walks are carried out where not all of the campaign is.
-const WALKS: usize = 45;
+const WALKS: usize = 30;
 /// The legs of a walk.
 const LEGS: usize = 2;
 /// How long and wide a walk is.
