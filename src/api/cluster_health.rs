@@ -176,7 +176,6 @@ pub struct LastAction {
     selectable = ".status.reason",
     selectable = ".status.policy",
     selectable = ".status.skipped",
-    derive = "PartialEq",
     derive = "Default",
     doc = "ClusterHealth is the operator's record of the cluster of the same name: what it sees, \
            what it did, which dependents it still has to scale back up, and why. The operator alone \

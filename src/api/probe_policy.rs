@@ -74,6 +74,7 @@ pub enum LabelSource {
            outage. So traffic to the nodes continues, and healthy machines are not replaced.",
     printcolumn = r#"{"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].status"}"#,
     printcolumn = r#"{"name": "Reason", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].reason"}"#,
+    printcolumn = r#"{"name": "Degraded", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Degraded')].reason"}"#,
     printcolumn = r#"{"name": "Mode", "type": "string", "jsonPath": ".spec.mode"}"#,
     printcolumn = r#"{"name": "Clusters", "type": "integer", "jsonPath": ".status.clusters.selected"}"#,
     printcolumn = r#"{"name": "Protected", "type": "integer", "jsonPath": ".status.clusters.protected"}"#,

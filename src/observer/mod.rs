@@ -2,13 +2,12 @@
 //! nodes well, do its metrics come?
 //!
 //! Nothing is scaled for it, and no probe waits for it. Pure: [`state`] (what is known, what follows from it, and what
-//! is to be looked at when), [`nodes`] (what the Nodes say) and `provider` (what serves the metrics). At the ends:
-//! [`looks`] reads, and `told` makes events of it.
+//! is to be looked at when), [`nodes`] (what the Nodes say) and `provider` (what serves the metrics). At the end:
+//! [`looks`] reads.
 
 pub mod looks;
 pub mod nodes;
 mod provider;
 pub mod state;
-pub(crate) mod told;
 
 pub use self::{nodes::NodeCounts, state::View};

@@ -2,22 +2,17 @@
 //! ProbePolicies, and events.
 //!
 //! The loops hand in a [`ClusterReport`] whenever they know more; the fleet hands in
-//! [`PolicyReport`]s. `status` and `policy` turn those into statuses, and `urgency` tells which of these
-//! say something new: plain functions all. What has just become otherwise is also told as events.
+//! [`PolicyReport`]s. `status` turns the first into statuses, and `policy` those and the clusters in `brief`: plain
+//! functions all. [`status`](crate::status) writes them, and makes events of what has just become otherwise.
 
-mod changes;
-mod cluster;
-mod events;
+mod brief;
+mod dependent;
 #[cfg(test)]
 mod fixtures;
 mod metrics;
-mod objects;
+mod policies;
 mod policy;
-mod recall;
-mod record;
 mod status;
-mod summary;
-mod urgency;
 mod wording;
 mod writer;
 
@@ -80,4 +75,11 @@ pub struct ClusterReport {
     pub problems: Vec<Problem>,
     /// When the cluster was last probed.
     pub probed: Option<Timestamp>,
+}
+
+impl ClusterReport {
+    /// Returns whether the protection that is ending has lasted for its policy's maxProtection.
+    fn is_cut(&self) -> bool {
+        self.max_protection_reached > self.protected_since
+    }
 }

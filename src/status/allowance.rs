@@ -5,37 +5,62 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// So many times at once: an outage of nodes and one of the API server, each from its beginning to its
+/// So many times in a row: an outage of nodes and one of the API server, each from its beginning to its
 /// end, and a detour in either ...
 const BURST: u32 = 12;
 /// ... and one more for each that has passed.
-pub(crate) const PAUSE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_secs(60);
+/// A policy changes with each of its clusters.
+const POLICY_PAUSE: Duration = Duration::from_secs(5);
 
 /// How often something may still be said.
 #[derive(Debug)]
-pub(crate) struct Allowance {
+pub(super) struct Allowance {
+    burst: u32,
+    pause: Duration,
     /// When none of it is used up any more.
     whole: Instant,
 }
 
 impl Allowance {
     /// All of it.
-    pub(crate) fn full() -> Self {
+    pub(super) fn full() -> Self {
+        Self::new(BURST, PAUSE)
+    }
+
+    /// That of the status of a policy.
+    pub(super) fn of_policies() -> Self {
+        Self::new(1, POLICY_PAUSE)
+    }
+
+    fn new(burst: u32, pause: Duration) -> Self {
         Self {
+            burst,
+            pause,
             whole: Instant::now(),
         }
     }
 
     /// From when on it may be said again, but not before now.
-    pub(crate) fn next(&self, now: Instant) -> Instant {
+    pub(super) fn next(&self, now: Instant) -> Instant {
         let used = self.whole.saturating_duration_since(now);
-        now + used.saturating_sub(PAUSE * (BURST - 1))
+        now + used.saturating_sub(self.pause * (self.burst - 1))
     }
 
     /// It was said. With what has to be said at once it may be said more often than this allows, but
     /// no debt comes of that: what is said last would be outdated for as long.
-    pub(crate) fn spend(&mut self, now: Instant) {
-        self.whole = (self.whole.max(now) + PAUSE).min(now + PAUSE * BURST);
+    pub(super) fn spend(&mut self, now: Instant) {
+        self.whole = (self.whole.max(now) + self.pause).min(now + self.pause * self.burst);
+    }
+
+    /// Says it now, unless too much has been said; returns whether it was.
+    pub(super) fn take(&mut self) -> bool {
+        let now = Instant::now();
+        let may = self.next(now) <= now;
+        if may {
+            self.spend(now);
+        }
+        may
     }
 }
 

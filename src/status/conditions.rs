@@ -5,7 +5,7 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 
-/// False when the object is invalid or nothing can be judged.
+/// False when a policy is not obeyed, or a cluster cannot be judged.
 pub const READY: &str = "Ready";
 /// True while dependents are scaled down.
 pub const PROTECTING: &str = "Protecting";
@@ -15,7 +15,7 @@ pub const WEEDING: &str = "Weeding";
 pub const DEGRADED: &str = "Degraded";
 /// True while another policy applies to a cluster that this one selects as well.
 pub const CONFLICTED: &str = "Conflicted";
-/// Present while clusters have not been judged yet.
+/// Present while a policy that is being deleted still protects clusters.
 pub const RECONCILING: &str = "Reconciling";
 /// Present while the object itself keeps anything from being done.
 pub const STALLED: &str = "Stalled";
@@ -53,20 +53,6 @@ pub fn degraded(amiss: &[(&'static str, String)]) -> Condition {
     }
 }
 
-/// These conditions, of this generation. One that holds as before keeps its transition time.
-pub fn conditions(
-    mut conditions: Vec<Condition>,
-    before: &[Condition],
-    generation: Option<i64>,
-    now: Timestamp,
-) -> Vec<Condition> {
-    for condition in &mut conditions {
-        condition.observed_generation = generation;
-    }
-    date(&mut conditions, before, now);
-    conditions
-}
-
 /// Gives conditions their transition times.
 pub(crate) fn date(conditions: &mut [Condition], before: &[Condition], now: Timestamp) {
     for condition in conditions {
@@ -96,11 +82,7 @@ pub(crate) fn find<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Co
     conditions.iter().find(|known| known.type_ == kind)
 }
 
-/// Whether two lists of conditions say the same to a program: types, statuses, reasons and
-/// generations.
-pub fn same(a: &[Condition], b: &[Condition]) -> bool {
-    fn said(it: &Condition) -> impl PartialEq + '_ {
-        (&it.type_, &it.status, &it.reason, it.observed_generation)
-    }
-    a.iter().map(said).eq(b.iter().map(said))
+/// The reason and the message of the condition of this type.
+pub(crate) fn said<'a>(conditions: &'a [Condition], kind: &str) -> Option<(&'a str, &'a str)> {
+    find(conditions, kind).map(|it| (&*it.reason, &*it.message))
 }

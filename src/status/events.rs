@@ -1,52 +1,45 @@
-//! Events: what has just become otherwise, told on the object that it is about.
+//! Events: what has just become otherwise, on the object that it is about.
 //!
-//! Pure functions of those who report compare the status that was there with the one that was just written, or
-//! could not be. A refresh changes nothing, so it yields no event; nor does a restart, unless the status could not
-//! be written. Events wait in the bounded [`queue`] of the [`outbox`] until what came before has been sent: an
-//! event may be late, or lost, but holds up nothing else.
+//! [`changes`] compares the conditions of a status with those before, by one table for each kind. What is done to a
+//! dependent or a pod has a [`Kind`] of its own. A refresh changes nothing, so it causes no event, nor does a restart.
+//! Events wait in the bounded [`queue`] of the [`outbox`] until what came before has been sent: an event may be late,
+//! or lost, but holds up nothing else.
 
 pub(crate) mod kinds;
 pub(crate) mod outbox;
-mod queue;
-pub(crate) mod rules;
+pub(super) mod queue;
+pub(super) mod rules;
+
+use std::borrow::Cow;
 
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
 use kube::{Resource, runtime::events::EventType};
 use prometheus_client::metrics::counter::Counter;
 
-use super::conditions::find;
+use super::{
+    conditions::{READY, find},
+    desk::Key,
+    object::Kind as Object,
+};
 
-/// What an event can be, but for its words.
+/// Type, reason and action of an event on a dependent or a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
-    /// On which objects it is told.
-    on: On,
-    /// Whether somebody may have to look.
+    /// Whether a person may have to look.
     type_: EventType,
-    /// What has come about, in CamelCase.
     reason: &'static str,
-    /// What was done about it, in CamelCase.
     action: &'static str,
-}
-
-/// What events are told on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum On {
-    Dependent,
-    ClusterHealth,
-    ProbePolicy,
-    PodOwner,
-    Pod,
-    WeedPolicy,
 }
 
 /// An event, yet without the object that it is about.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Event {
-    pub(crate) kind: &'static Kind,
+    pub(crate) type_: EventType,
+    pub(crate) reason: Cow<'static, str>,
+    pub(crate) action: &'static str,
     /// For people.
     pub(crate) note: String,
-    /// What else it is about. Events on one object that differ in it are not counted as one.
+    /// Another object that it is about. Events on one object that differ in it are not counted as one.
     pub(crate) related: Option<Box<ObjectReference>>,
 }
 
@@ -59,14 +52,75 @@ pub struct EventCounts {
     pub dropped: Counter,
 }
 
-impl Event {
-    pub(crate) fn new(kind: &'static Kind, note: impl Into<String>) -> Self {
+/// A condition whose changes are events.
+pub(crate) struct Rule {
+    pub(crate) condition: &'static str,
+    /// Reasons between which a change is no event: nobody needs to look.
+    pub(crate) quiet: &'static [&'static str],
+    /// Type of the event when another reason begins. The end is Normal.
+    pub(crate) type_: EventType,
+}
+
+impl Rule {
+    pub(crate) const fn warning(condition: &'static str, quiet: &'static [&'static str]) -> Self {
         Self {
-            kind,
+            condition,
+            quiet,
+            type_: EventType::Warning,
+        }
+    }
+}
+
+impl Event {
+    pub(crate) fn new(kind: &Kind, note: impl Into<String>) -> Self {
+        Self {
+            type_: kind.type_,
+            reason: kind.reason.into(),
+            action: kind.action,
             note: note.into(),
             related: None,
         }
     }
+
+    /// Writes it to the log, as a line about this object.
+    pub(super) fn log(&self, (kind, name): &Key) {
+        let (cluster, policy) = match kind {
+            Object::ClusterHealth => (Some(&**name), None),
+            _ => (None, Some(&**name)),
+        };
+        let (reason, note) = (&*self.reason, &self.note);
+        match self.type_ {
+            EventType::Normal => tracing::info!(cluster, policy, reason, "{note}"),
+            EventType::Warning => tracing::warn!(cluster, policy, reason, "{note}"),
+        }
+    }
+}
+
+/// Returns the events of a status, given reason and message of each condition before and now. An event has those of
+/// its condition; the message of Ready, if that has none.
+pub(crate) fn changes<'a>(
+    rules: &[Rule],
+    before: impl Fn(&str) -> Option<(&'a str, &'a str)>,
+    now: impl Fn(&str) -> Option<(&'a str, &'a str)>,
+) -> Vec<Event> {
+    let changes = rules.iter().filter_map(|rule| {
+        let loud = |reason: &&str| !rule.quiet.contains(reason);
+        let was = before(rule.condition).map(|it| it.0).filter(loud);
+        let (reason, message) = now(rule.condition)?;
+        let is = Some(reason).filter(loud);
+        if was == is {
+            return None;
+        }
+        let ready = now(READY).map_or("", |it| it.1);
+        Some(Event {
+            type_: is.map_or(EventType::Normal, |_| rule.type_),
+            reason: reason.to_owned().into(),
+            action: rule.condition,
+            note: if message.is_empty() { ready } else { message }.to_owned(),
+            related: None,
+        })
+    });
+    changes.collect()
 }
 
 /// An object of this kind.
@@ -86,4 +140,42 @@ pub(crate) fn regarding<K: Resource<DynamicType = ()>>(
 /// The condition of this type, if it holds.
 pub(crate) fn holding<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
     find(conditions, kind).filter(|known| known.status == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    const RULES: &[Rule] = &[Rule::warning("Protecting", &["NotProtected", "Restored"])];
+
+    #[rstest]
+    #[case::begins("NotProtected", "ScalingDown", Some(EventType::Warning))]
+    #[case::goes_on("ScalingDown", "Protected", Some(EventType::Warning))]
+    #[case::lasts("Protected", "Protected", None)]
+    #[case::ends("Protected", "Restored", Some(EventType::Normal))]
+    #[case::is_well("Restored", "NotProtected", None)]
+    #[case::is_found("", "Protected", Some(EventType::Warning))]
+    #[case::is_found_well("", "NotProtected", None)]
+    #[case::is_gone("Protected", "", None)]
+    fn a_change_is_told_once(
+        #[case] before: &'static str,
+        #[case] after: &'static str,
+        #[case] expected: Option<EventType>,
+    ) {
+        let said = |reason: &'static str| {
+            move |_: &str| Some((reason, "why")).filter(|it| !it.0.is_empty())
+        };
+        let told = changes(RULES, said(before), said(after));
+        let told: Vec<_> = told
+            .iter()
+            .map(|it| (&*it.reason, it.type_, &*it.note))
+            .collect();
+        let expected: Vec<_> = expected
+            .map(|type_| (after, type_, "why"))
+            .into_iter()
+            .collect();
+        assert_eq!(told, expected);
+    }
 }

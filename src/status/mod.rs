@@ -1,19 +1,17 @@
-//! The only place that writes statuses, the finalizer of policies, and events. It knows no verdicts: who
-//! reports something also decides what its status says and how urgent that is.
+//! The only place that writes statuses, the finalizer of policies, and events.
 //!
-//! `writer` is the loop. `policies` keeps what is there and what is to be there, `schedule` and
-//! `allowance` say when it is written, `request` writes it. Events come with their words, and wait in
-//! `events` for their turn.
+//! `writer` is the loop, `desk` all objects, `slot` one of them: what is there, what is wanted, and when that is
+//! written. `object` says what is new in a status and how much it matters, `request` writes it. A status that is wanted
+//! yields `events`, which wait for their turn.
 
-pub(crate) mod allowance;
+mod allowance;
 pub mod conditions;
+pub(crate) mod desk;
 pub(crate) mod events;
-pub(crate) mod finalizer;
 mod metrics;
-pub(crate) mod policies;
-pub(crate) mod request;
-pub(crate) mod rights;
-pub(crate) mod schedule;
+pub(crate) mod object;
+mod request;
+mod slot;
 mod undeclared;
 pub(crate) mod writer;
 
@@ -21,5 +19,5 @@ pub use events::EventCounts;
 pub use metrics::WriterMetrics;
 pub(crate) use metrics::set;
 pub use request::{WriteError, set_finalizer};
-pub use schedule::REFRESH;
+pub use slot::REFRESH;
 pub use writer::Writer;

@@ -1,6 +1,9 @@
 //! The requests that write statuses, and the finalizer of policies. Events go by a way of their own.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
@@ -10,9 +13,12 @@ use kube::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{schedule::Schedule, undeclared};
+use super::{
+    object::{Kind, Status, Weight},
+    undeclared,
+};
 use crate::{
-    api::{ClusterHealth, ClusterHealthStatus, FINALIZER, ProbePolicy},
+    api::{ClusterHealth, ClusterHealthStatus, FINALIZER, ProbePolicy, WeedPolicy},
     gardener::Cluster,
     runtime::seed::{CallError, FIELD_MANAGER, Seed},
 };
@@ -58,7 +64,7 @@ pub enum WriteError {
 static OUTDATED: AtomicBool = AtomicBool::new(false);
 
 /// The UID of an object whose status was written.
-pub(crate) type Applied = Result<Option<String>, WriteError>;
+pub(super) type Applied = Result<Option<String>, WriteError>;
 
 impl WriteError {
     /// Whether the object is not there.
@@ -67,15 +73,50 @@ impl WriteError {
     }
 }
 
+/// A write of one object.
+#[derive(Clone, Debug)]
+pub(super) struct Write {
+    pub(super) kind: Kind,
+    pub(super) name: Arc<str>,
+    /// UID of the policy, or of the Cluster that is to own the ClusterHealth.
+    pub(super) uid: Arc<str>,
+    /// `None` deletes the ClusterHealth.
+    pub(super) status: Option<Status>,
+    /// Whether the ClusterHealth is there, and owned by its Cluster.
+    pub(super) established: bool,
+    /// Weight of what is new.
+    pub(super) weight: Option<Weight>,
+}
+
+impl Write {
+    /// Carries it out, and returns the UID of the object.
+    pub(super) async fn carry_out(&self, seed: &Seed) -> Applied {
+        let (name, uid) = (&*self.name, &*self.uid);
+        match &self.status {
+            None => delete(seed, name).await.map(|()| None),
+            Some(Status::Cluster(status)) => {
+                write_health(seed, name, uid, self.established, status).await
+            }
+            Some(Status::Probe(status)) => write_status::<ProbePolicy>(seed, name, status).await,
+            Some(Status::Weed(status)) => write_status::<WeedPolicy>(seed, name, status).await,
+            Some(Status::Finalizer(on)) => {
+                let set = set_finalizer(seed, name, uid, *on).await;
+                set.map(|()| None)
+            }
+        }
+    }
+}
+
 /// Says that a write failed; what is tried again and again is told once.
-pub(crate) fn complain(
-    tried: &str,
-    kind: &str,
-    name: &str,
-    schedule: &Schedule,
-    error: &WriteError,
-) {
-    if schedule.is_failing() {
+pub(super) fn complain(write: &Write, again: bool, error: &WriteError) {
+    let (kind, name) = (write.kind.name(), &*write.name);
+    let tried = match write.status {
+        None => "delete",
+        Some(Status::Finalizer(true)) => "put the finalizer on",
+        Some(Status::Finalizer(false)) => "take the finalizer off",
+        Some(_) => "write the status of",
+    };
+    if again {
         tracing::debug!(kind, name, %error, "could still not {tried} it");
     } else {
         tracing::warn!(kind, name, %error, "could not {tried} it; that is tried again");
@@ -84,7 +125,7 @@ pub(crate) fn complain(
 
 /// Applies the status of an object, and returns its UID. Fields that the stored definition does not declare
 /// are left out, at the price of a second request.
-pub(crate) async fn write_status<K: Resource<DynamicType = ()>>(
+async fn write_status<K: Resource<DynamicType = ()>>(
     seed: &Seed,
     name: &str,
     status: &impl Serialize,
@@ -125,7 +166,7 @@ pub(crate) async fn write_status<K: Resource<DynamicType = ()>>(
 
 /// Writes the status of a ClusterHealth, which is created first, and given this Cluster as its owner, unless
 /// that is done.
-pub(crate) async fn write_health(
+async fn write_health(
     seed: &Seed,
     name: &str,
     uid: &str,
@@ -176,7 +217,7 @@ pub async fn set_finalizer(seed: &Seed, name: &str, uid: &str, on: bool) -> Resu
 }
 
 /// Deletes a ClusterHealth, if it is there.
-pub(crate) async fn delete(seed: &Seed, name: &str) -> Result<(), WriteError> {
+async fn delete(seed: &Seed, name: &str) -> Result<(), WriteError> {
     let api = seed.objects::<ClusterHealth>();
     let deleted = seed.call(api.delete(name, &DeleteParams::default())).await;
     match deleted.map_err(WriteError::from) {

@@ -2,12 +2,11 @@
 //!
 //! Reports are coalesced: the newest is written. A few objects are written at the same time, so that
 //! one whose write hangs keeps no other waiting. Events go one at a time, and while statuses are due
-//! that matter more, one for every few of these. The [`Content`] decides what is written, and when.
+//! that matter more, one for every few of these. The [`Desk`] decides what is written, and when.
 
 use std::{future::Future, time::Duration};
 
 use futures::{FutureExt as _, StreamExt, future::BoxFuture, stream::FuturesUnordered};
-use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::{
     sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
     time::{Instant, interval, timeout},
@@ -15,9 +14,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    events::{Event, EventCounts, outbox::Outbox},
+    desk::{Desk, Next},
+    events::{EventCounts, outbox::Outbox},
     metrics::{WriterMetrics, set},
-    request::WriteError,
+    request::{Applied, Write},
+    slot::Rank,
 };
 use crate::runtime::{health::Health, seed::Seed, timer::until};
 
@@ -32,67 +33,22 @@ const LAST_WRITES: Duration = Duration::from_secs(5);
 /// The name of the writer's loop.
 const LOOP: &str = "writer";
 
-/// What a writer knows, and what is to be written next.
-pub(crate) trait Content: Send + Sized + 'static {
-    /// What can be written.
-    type Object: Send;
-
-    /// The controller in whose name events are published.
-    const CONTROLLER: &'static str;
-
+/// What a writer makes statuses of.
+pub(crate) trait Content: Send + 'static {
     /// Draws conclusions from what was taken up.
-    fn review(&mut self) {}
-
-    /// What is due first, of what is not being written.
-    fn next(&mut self) -> Option<Next<Self::Object>>;
-
-    /// How many objects are due to be written and are not being written.
-    fn due(&self) -> usize;
-
-    /// Begins to write an object; `None` if there is nothing to say.
-    fn write(&mut self, seed: &Seed, object: &Self::Object) -> Option<Write<Self>>;
-
-    /// Nothing more is reported: what was put off, so as not to be written too often, is due now.
-    fn close(&mut self) {}
-
-    /// The events since this was last asked, with the objects that they are about.
-    fn news(&mut self) -> Vec<(ObjectReference, Event)>;
+    fn review(&mut self, _desk: &mut Desk) {}
 }
 
-/// What is written next.
-pub(crate) struct Next<O> {
-    pub(crate) due: Instant,
-    /// Events go before it: it may be due without end.
-    pub(crate) minor: bool,
-    pub(crate) object: O,
-}
+impl Content for () {}
 
-/// A change of the content.
-pub(crate) type Change<C> = Box<dyn FnOnce(&mut C) + Send>;
-
-/// A write under way, of an object of this kind: whether it succeeded, and what to do then.
-pub(crate) type Write<C> = BoxFuture<'static, (&'static str, bool, Change<C>)>;
-
-/// Writes an object of this kind, and hands the result to the content. The object may have gone
-/// meanwhile.
-pub(crate) fn write<C: 'static, T: Send + 'static>(
-    kind: &'static str,
-    request: impl Future<Output = Result<T, WriteError>> + Send + 'static,
-    then: impl FnOnce(&mut C, Result<T, WriteError>) + Send + 'static,
-) -> Write<C> {
-    Box::pin(async move {
-        let result = request.await;
-        let succeeded = result.is_ok();
-        let then: Change<C> = Box::new(move |content| then(content, result));
-        (kind, succeeded, then)
-    })
-}
+/// A change of the content, and of what is written.
+pub(crate) type Change<C> = Box<dyn FnOnce(&mut C, &mut Desk) + Send>;
 
 /// Hands reports to a writer. Never blocks.
 pub(crate) type Sender<C> = UnboundedSender<Change<C>>;
 
 /// Hands a change to the writer.
-pub(crate) fn send<C>(to: &Sender<C>, change: impl FnOnce(&mut C) + Send + 'static) {
+pub(crate) fn send<C>(to: &Sender<C>, change: impl FnOnce(&mut C, &mut Desk) + Send + 'static) {
     // The writer ends only with the term, and who changes something with it.
     let _ = to.send(Box::new(change));
 }
@@ -104,20 +60,23 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A writer of this content, and who hands it reports.
+    /// A writer in the name of this controller, and who hands it reports.
     pub(crate) fn new<C: Content>(
         seed: Seed,
+        controller: &str,
         content: C,
+        desk: Desk,
         metrics: WriterMetrics,
         health: Health,
     ) -> (Self, Sender<C>) {
         let (sender, changes) = mpsc::unbounded_channel();
         let events = metrics.events.clone();
         let writing = Writing {
-            outbox: Outbox::new(seed.clone(), C::CONTROLLER, events.clone()),
+            outbox: Outbox::new(seed.clone(), controller),
             seed,
             changes,
             content,
+            desk,
             metrics,
             health,
             writes: FuturesUnordered::new(),
@@ -144,9 +103,10 @@ struct Writing<C: Content> {
     seed: Seed,
     changes: UnboundedReceiver<Change<C>>,
     content: C,
+    desk: Desk,
     metrics: WriterMetrics,
     health: Health,
-    writes: FuturesUnordered<Write<C>>,
+    writes: FuturesUnordered<BoxFuture<'static, (Write, Applied)>>,
     outbox: Outbox,
     /// How many writes were begun since the last event was.
     overtaken: usize,
@@ -157,12 +117,13 @@ impl<C: Content> Writing<C> {
         let mut timer = interval(Health::BEAT);
         loop {
             self.health.beat(LOOP);
-            self.review();
+            self.content.review(&mut self.desk);
             set(&self.metrics.writing, self.writes.len());
-            let next = self.content.next();
-            let waits = |it: &Next<C::Object>| it.due > Instant::now() || it.minor;
+            let next = self.desk.next();
+            // What is only observed may be due without end.
+            let waits = |it: &Next| it.due > Instant::now() || it.rank == Rank::Observed;
             let may_send = self.overtaken >= WRITES_PER_EVENT || next.as_ref().is_none_or(waits);
-            if may_send && self.outbox.send_next() {
+            if may_send && self.outbox.send_next(&mut self.desk.queue) {
                 self.overtaken = 0;
             }
             let next = next.filter(|_| self.writes.len() < WRITES_AT_ONCE);
@@ -173,43 +134,43 @@ impl<C: Content> Writing<C> {
                 () = stop.cancelled() => break,
                 change = self.changes.recv() => match change {
                     Some(change) => {
-                        change(&mut self.content);
+                        change(&mut self.content, &mut self.desk);
                         self.take_all();
                     }
                     None => break,
                 },
-                Some(ended) = self.writes.next() => self.written(ended),
+                Some((write, result)) = self.writes.next() => self.written(write, result),
                 () = until(due) => if let Some(next) = next {
-                    self.write(&next.object);
+                    self.write(&next);
                 },
                 // One that is begun is always followed: it may have the turn that all others, of
                 // statuses too, wait for.
-                () = self.outbox.sent() => {}
-                _ = timer.tick() => set(&self.metrics.due, self.content.due()),
+                () = self.outbox.sent(&self.desk.queue.counts) => {}
+                _ = timer.tick() => set(&self.metrics.due, self.desk.due()),
             }
         }
         // Whoever comes next learns from it what was done last. A failure is not tried again.
         let last = async {
             self.write_what_is_due().await;
-            self.outbox.send_all().await;
+            self.outbox.send_all(&mut self.desk.queue).await;
         };
         let _ = timeout(LAST_WRITES, last).await;
+        self.desk.queue.give_up(self.outbox.is_sending());
     }
 
     async fn write_what_is_due(&mut self) {
         self.take_all();
-        self.review();
+        self.content.review(&mut self.desk);
         loop {
-            self.content.close();
-            let next = self.content.next();
-            let due = next.filter(|it| it.due <= Instant::now());
+            self.desk.close();
+            let due = self.desk.next().filter(|it| it.due <= Instant::now());
             match due.filter(|_| self.writes.len() < WRITES_AT_ONCE) {
-                Some(due) => self.write(&due.object),
+                Some(due) => self.write(&due),
                 None if self.writes.is_empty() => return,
                 None => tokio::select! {
                     biased;
-                    Some(ended) = self.writes.next() => self.written(ended),
-                    () = self.outbox.sent() => {}
+                    Some((write, result)) = self.writes.next() => self.written(write, result),
+                    () = self.outbox.sent(&self.desk.queue.counts) => {}
                 },
             }
         }
@@ -217,31 +178,29 @@ impl<C: Content> Writing<C> {
 
     fn take_all(&mut self) {
         while let Ok(change) = self.changes.try_recv() {
-            change(&mut self.content);
+            change(&mut self.content, &mut self.desk);
         }
     }
 
-    fn review(&mut self) {
-        self.content.review();
-        self.tell();
+    fn write(&mut self, next: &Next) {
+        let Some(write) = self.desk.begin(&next.key) else {
+            return;
+        };
+        // Writes that were begun before it may be waiting for their turns.
+        let seed = match next.rank {
+            Rank::Urgent => self.seed.acting(),
+            _ => self.seed.clone(),
+        };
+        let carried_out = async move {
+            let result = write.carry_out(&seed).await;
+            (write, result)
+        };
+        self.writes.push(Box::pin(carried_out));
+        self.overtaken = self.overtaken.saturating_add(1);
     }
 
-    fn write(&mut self, object: &C::Object) {
-        if let Some(write) = self.content.write(&self.seed, object) {
-            self.writes.push(write);
-            self.overtaken = self.overtaken.saturating_add(1);
-        }
-    }
-
-    fn written(&mut self, (kind, succeeded, then): (&'static str, bool, Change<C>)) {
-        self.metrics.wrote(kind, succeeded);
-        then(&mut self.content);
-        self.tell();
-    }
-
-    fn tell(&mut self) {
-        for (regarding, event) in self.content.news() {
-            self.outbox.queue.push(regarding, event);
-        }
+    fn written(&mut self, write: Write, result: Applied) {
+        self.metrics.wrote(write.kind.name(), result.is_ok());
+        self.desk.ended(write, result);
     }
 }

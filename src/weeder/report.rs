@@ -2,10 +2,8 @@
 //! what controls them.
 //!
 //! The weeder hands in [`WeedReport`]s and what was done to pods. `status` turns the first into statuses; it
-//! is a plain function. `content` knows what is to be written, and `writer` writes it.
+//! is a plain function, and `writer` writes them.
 
-mod content;
-mod events;
 #[cfg(test)]
 mod fixtures;
 mod pod;

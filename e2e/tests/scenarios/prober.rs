@@ -213,7 +213,7 @@ async fn the_outage_is_told(shoot: &Shoot) -> Result<()> {
     }
     let protecting = [
         "Warning",
-        "Protecting",
+        "ScalingDown",
         "node leases that count are expired",
     ];
     let until = "scaled to zero until the leases are fresh again";
@@ -221,27 +221,20 @@ async fn the_outage_is_told(shoot: &Shoot) -> Result<()> {
     shown(
         seed,
         &record,
-        &[&protecting, &["Normal", "Protected", until]],
+        &[&protecting, &["Warning", "Protected", until]],
     )
     .await?;
     let policy = ["describe", "probepolicy", namespace];
-    let added = ["Normal", "FinalizerAdded", namespace];
-    shown(
-        seed,
-        &policy,
-        &[&added, &["Warning", "Protecting", namespace]],
-    )
-    .await
+    shown(seed, &policy, &[&["Warning", "Outage", namespace]]).await
 }
 
 async fn the_recovery_is_told(shoot: &Shoot) -> Result<()> {
     let (seed, namespace) = (shoot.control_plane.seed(), shoot.namespace());
-    let back = ["Normal", "Restored", "its dependents are back after "];
+    let back = ["Normal", "Restored", "scaled back: "];
     let record = ["describe", "clusterhealth", namespace];
-    shown(seed, &record, &[&["Normal", "Restoring"], &back]).await?;
+    shown(seed, &record, &[&["Warning", "Restoring"], &back]).await?;
     let policy = ["describe", "probepolicy", namespace];
-    let removed = ["Normal", "FinalizerRemoved"];
-    shown(seed, &policy, &[&removed, &["Normal", "NoneProtected"]]).await?;
+    shown(seed, &policy, &[&["Normal", "NoOutage"]]).await?;
     // All that was told in the shoot's namespace, once each.
     let list = ["get", "events", "-n", namespace, "--field-selector"];
     let ours = "reportingComponent=dependency-watchdog-prober";

@@ -93,11 +93,6 @@ impl fmt::Display for HeldBack {
     }
 }
 
-/// Returns whether this reason of the condition Protecting says that something is held back.
-pub(crate) fn is_held_back(reason: &str) -> bool {
-    [HELD_BACK, FLAPPING, PACED, UNCONFIRMED].contains(&reason)
-}
-
 /// Returns whether a probed cluster could be judged; a suspect one is about to be.
 pub(crate) fn judged(finding: &Finding) -> bool {
     matches!(

@@ -1,29 +1,12 @@
 //! Reports for tests.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
-
-use super::{
-    ClusterReport,
-    finding::{Finding, HeldBack},
-    policy::{More, PolicyReport, RIGHTS},
-    record::{Said, date},
-    status::status,
-};
+use super::{ClusterReport, finding::Finding, policy::PolicyReport};
 use crate::{
-    api::{
-        self, CheckResult, CheckRole, CheckStatus, CheckType, ClusterHealthStatus, ClusterState,
-        DependentRef, DependentStatus, Mode, ProbePolicyStatus, Protection,
-    },
+    api::{self, DependentRef, DependentStatus, Mode, Protection},
     cluster::PolicyHold,
-    observer::{NodeCounts, View},
     prober::{dependents::Problem, verdict::Assessment},
-    status::{policies::Policy, schedule::Schedule},
 };
 
 /// A report that says this and nothing else.
@@ -49,41 +32,6 @@ pub(super) fn report(finding: Finding) -> ClusterReport {
         dependents: vec![],
         problems: vec![],
         probed: None,
-    }
-}
-
-/// A Gate does not pass.
-pub(super) fn closed(why: &str) -> Option<HeldBack> {
-    Some(HeldBack::Gate(why.to_owned()))
-}
-
-/// A check that has come to this, and has never been run if that is nothing.
-pub(super) fn check(name: &str, result: CheckResult) -> CheckStatus {
-    let since = match result {
-        CheckResult::Unknown => None,
-        _ => Some(Time(Timestamp::UNIX_EPOCH)),
-    };
-    CheckStatus {
-        name: name.to_owned(),
-        role: Some(CheckRole::Observe),
-        r#type: CheckType::HttpGet,
-        result,
-        since,
-        message: None,
-    }
-}
-
-/// The state of a cluster of three nodes, none of them in trouble.
-pub(super) fn view(state: ClusterState) -> View {
-    View {
-        state,
-        message: "what was seen".to_owned(),
-        nodes: Some(NodeCounts {
-            all: 3,
-            well: 3,
-            ..NodeCounts::default()
-        }),
-        providers: vec![],
     }
 }
 
@@ -139,51 +87,5 @@ pub(super) fn selecting(names: &[&str]) -> PolicyReport {
         selected: names.iter().copied().map(Arc::from).collect(),
         kept: vec![],
         lost: BTreeMap::new(),
-    }
-}
-
-/// A cluster that is not probed, for this reason.
-pub(super) fn skipped(reason: &'static str) -> ClusterReport {
-    let message = String::new();
-    report(Finding::Skipped { reason, message })
-}
-
-/// The status of this report, written over the one before.
-pub(super) fn written(
-    report: &ClusterReport,
-    before: &ClusterHealthStatus,
-    now: Timestamp,
-) -> ClusterHealthStatus {
-    let mut status = status(report);
-    date(&mut status, before, now);
-    status
-}
-
-/// The same with its report.
-pub(super) fn said_of(report: &ClusterReport) -> Said {
-    let before = ClusterHealthStatus::default();
-    Said {
-        status: written(report, &before, Timestamp::UNIX_EPOCH),
-        report: report.clone(),
-    }
-}
-
-/// A policy with this status, for which rights are missing and that holds clusters.
-pub(super) fn policy_of(
-    report: &PolicyReport,
-    status: &ProbePolicyStatus,
-    missing: &[String],
-    holding: BTreeSet<Arc<str>>,
-) -> Policy<PolicyReport, More> {
-    Policy {
-        report: report.clone(),
-        status: status.clone(),
-        told: None,
-        schedule: Schedule::idle(),
-        more: More {
-            holding,
-            lacking: RIGHTS.lacking(missing),
-            ..More::new(report.held, status)
-        },
     }
 }

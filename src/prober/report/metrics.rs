@@ -1,10 +1,12 @@
 //! What writers show in metrics: how the clusters fare, and how the writes do.
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use prometheus_client::metrics::{family::Family, gauge::Gauge};
 
 use super::{
+    brief::{Brief, Standing},
     policy::PolicyReport,
-    summary::{Standing, Summary},
 };
 use crate::{
     runtime::metrics::Registry,
@@ -34,8 +36,7 @@ impl HealthMetrics {
         );
         registry.register(
             "clusters",
-            "Selected clusters: pending (not probed yet, or new and without a lease that counts, for a \
-             minute at most), skipped (not to be probed), judged (probed, with a verdict or about to have one), undetermined (cannot be \
+            "Selected clusters: pending (not probed yet), skipped (not to be probed), judged (probed, with a verdict or about to have one), undetermined (cannot be \
              judged; or cannot be probed, since their Shoot cannot be read or is in an unknown operation)",
             self.clusters.clone(),
         );
@@ -68,27 +69,27 @@ impl HealthMetrics {
     }
 
     /// Counts the clusters by their states.
-    pub(super) fn counted(&self, clusters: &[Summary<'_>]) {
-        let count = |is: fn(&Summary<'_>) -> bool| clusters.iter().filter(|it| is(it)).count();
+    pub(super) fn counted(&self, clusters: &BTreeMap<Arc<str>, Brief>) {
+        let count = |is: fn(&Brief) -> bool| clusters.values().filter(|it| is(it)).count();
         for (state, standing) in [
             ("pending", Standing::Pending),
             ("skipped", Standing::Skipped),
             ("judged", Standing::Judged),
             ("undetermined", Standing::Doubtful),
         ] {
-            let those = clusters.iter().filter(|it| it.standing == standing);
+            let those = clusters.values().filter(|it| it.standing == standing);
             let gauge = self.clusters.get_or_create(&[("state", state)]);
             set(&gauge, those.count());
         }
         set(&self.protected, count(|it| it.protected));
         set(&self.overdue, count(|it| it.overdue));
-        set(&self.owed, clusters.iter().map(|it| it.owed).sum());
+        set(&self.owed, clusters.values().map(|it| it.owed).sum());
     }
 
     /// What a prober shows that does not lead.
     pub(crate) fn stand_by(&self) {
         self.policies(&[]);
-        self.counted(&[]);
+        self.counted(&BTreeMap::new());
         self.writer.stand_by();
     }
 }

@@ -8,38 +8,25 @@ use std::{
     sync::Arc,
 };
 
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use self::tally::{Tally, tally};
-use super::summary::Summary;
+use super::brief::Brief;
 use crate::{
     api::{MAX_PROTECTED_NAMES, ProbePolicyStatus},
     cluster::PolicyHold,
-    status::{
-        conditions::{
-            self, CONFLICTED, DELETING, PROTECTING, READY, RECONCILING, STALLED, condition,
-        },
-        finalizer::Finalizer,
-        policies::Policy,
-        rights::{RIGHTS_MISSING, Rights},
+    status::conditions::{
+        self, CONFLICTED, DEGRADED, DELETING, PROTECTING, READY, RECONCILING, STALLED, condition,
     },
 };
 
 /// How many clusters a message names.
 const EXAMPLES: usize = 3;
+/// How many rights it names.
+const RIGHTS: usize = 8;
 
-/// Reason of Ready while the policy is suspended.
-const SUSPENDED: &str = "Suspended";
-/// Reason of Ready while no dependent is written to, by the mode or by `--dry-run`.
-const DRY_RUN: &str = "DryRun";
-/// Reason of Ready while clusters of a policy that has not been ready are probed for the first time.
-const FIRST: &str = "Reconciling";
-/// Reason of Ready while clusters are to be probed and none can be judged.
-const NOTHING_JUDGED: &str = "NothingJudged";
-/// Reason of Degraded if the probe itself needs what the policy scales.
-const NEEDED_BY_PROBE: &str = "NeededByProbe";
 /// Why one that is being deleted is still there: it waits for clusters that it protects.
-pub(super) const LETTING_GO: &str = "LettingGo";
+const LETTING_GO: &str = "LettingGo";
 
 /// What is known of one policy, beside its clusters.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,63 +56,67 @@ pub struct PolicyReport {
     pub lost: BTreeMap<Arc<str>, Vec<Arc<str>>>,
 }
 
-/// What is said of the rights that an outage calls for.
-pub(super) const RIGHTS: Rights = Rights {
-    lacks: "the operator lacks rights that the policy calls for",
-    grant: "manifests/prober/rbac.yaml, and in manifests/examples other-dependents and exec-checks, do",
-    suffice: "the operator has all rights that the policy calls for",
-};
-
-/// Knowledge of a policy beyond its report and status.
-#[derive(Debug)]
-pub(super) struct More {
-    pub(super) finalizer: Finalizer,
+/// A policy, with what is known of it in this run.
+pub(super) struct Policy {
+    pub(super) report: PolicyReport,
     /// The clusters for which it needs the finalizer: those that it protects, selected or not, and
     /// while it is being deleted also those that have not been looked at.
     pub(super) holding: BTreeSet<Arc<str>>,
-    /// The message about missing rights; before they are asked for, that of an earlier run.
+    /// The message about missing rights.
     pub(super) lacking: Option<String>,
 }
 
-impl More {
-    /// The first knowledge of a policy, from the status that an earlier run has left.
-    pub(super) fn new(held: bool, status: &ProbePolicyStatus) -> Self {
+impl Policy {
+    pub(super) fn new(report: PolicyReport) -> Self {
         Self {
-            finalizer: Finalizer::new(held),
+            report,
             holding: BTreeSet::new(),
-            lacking: RIGHTS.told(&status.conditions).map(str::to_owned),
+            lacking: None,
         }
     }
 }
 
-/// The status of a policy.
+/// Returns what is to be said of the rights that an outage calls for and that are missing; `None` if none is.
+pub(super) fn lacking(missing: &[String]) -> Option<String> {
+    let named = conditions::listed(missing, RIGHTS);
+    (!missing.is_empty()).then(|| {
+        format!(
+            "the operator lacks rights that the policy calls for, grant them to its ServiceAccount as \
+             manifests/prober/rbac.yaml, and in manifests/examples other-dependents and exec-checks, do: {named}"
+        )
+    })
+}
+
+/// The status of a policy, without times of transitions.
 pub(super) fn status<'a>(
-    policy: &'a Policy<PolicyReport, More>,
-    cluster: impl Fn(&str) -> Option<Summary<'a>>,
-    now: Timestamp,
+    policy: &'a Policy,
+    cluster: impl Fn(&str) -> Option<&'a Brief>,
 ) -> ProbePolicyStatus {
-    let (report, before) = (&policy.report, &policy.status.conditions);
+    let report = &policy.report;
     let tally = tally(policy, cluster);
     let mut wanted = match report.deleting {
         true => deleting(policy, &tally),
-        false => ready(report, &tally, before),
+        false => ready(report, &tally),
     };
     wanted.push(protecting(report.hold, &tally));
-    wanted.push(degraded(report, &tally, policy.more.lacking.as_deref()));
+    wanted.push(degraded(report, &tally, policy.lacking.as_deref()));
     wanted.push(conflicted(report));
     let generation = Some(report.generation);
+    for condition in &mut wanted {
+        condition.observed_generation = generation;
+    }
     let protected = tally.protected.into_iter().take(MAX_PROTECTED_NAMES);
     ProbePolicyStatus {
         observed_generation: generation,
         clusters: tally.counts,
         protected_clusters: protected.collect(),
-        conditions: conditions::conditions(wanted, before, generation, now),
+        conditions: wanted,
     }
 }
 
 /// What it waits for before it can go.
-fn deleting(policy: &Policy<PolicyReport, More>, tally: &Tally) -> Vec<Condition> {
-    if !policy.more.finalizer.is_on() || tally.awaited.is_empty() {
+fn deleting(policy: &Policy, tally: &Tally) -> Vec<Condition> {
+    if !policy.report.held || tally.awaited.is_empty() {
         let message = "the policy is being deleted, and holds nothing back";
         return vec![condition(READY, false, DELETING, message)];
     }
@@ -162,50 +153,31 @@ fn restored(hold: PolicyHold) -> &'static str {
     }
 }
 
-/// A new cluster leaves Ready as it was. A policy that has not been ready yet waits for the first
-/// verdict on each of its clusters.
-fn ready(policy: &PolicyReport, tally: &Tally, before: &[Condition]) -> Vec<Condition> {
-    let (selected, probing) = (tally.counts.selected, tally.counts.probing);
-    let (judged, new) = (tally.judged, tally.new);
-    let said = conditions::find(before, READY);
-    let was_ready = said.is_some_and(|known| known.status == "True");
-    let is_first = said.is_none_or(|known| known.reason == FIRST);
-    let saw_nothing = said.is_some_and(|known| known.reason == NOTHING_JUDGED);
+/// Says whether the policy is obeyed, whatever becomes of its clusters.
+fn ready(policy: &PolicyReport, tally: &Tally) -> Vec<Condition> {
     if !policy.problems.is_empty() {
         let problems = policy.problems.join("; ");
-        vec![
+        return vec![
             condition(READY, false, "Invalid", &*problems),
             condition(STALLED, true, "Invalid", problems),
-        ]
-    } else if policy.hold.suspended {
+        ];
+    }
+    if policy.hold.suspended {
         let message = "the policy is suspended: no cluster is probed and no dependent is written to; \
                        set spec.suspend to false to have it go on";
-        vec![condition(READY, true, SUSPENDED, message)]
-    } else if judged == 0 && !tally.doubtful.is_empty() && (new == 0 || saw_nothing) {
-        let names = examples(&tally.doubtful);
-        let message = format!("none of {probing} clusters can be judged: {names}");
-        vec![condition(READY, false, NOTHING_JUDGED, message)]
-    } else if new > 0 && (is_first || judged == 0 && !was_ready) {
-        let message = format!("{new} of {selected} clusters have not been judged yet");
-        vec![
-            condition(READY, false, FIRST, &*message),
-            condition(RECONCILING, true, "FirstProbes", message),
-        ]
-    } else {
-        let mut message = match selected {
-            0 => "the policy selects no cluster".to_owned(),
-            _ => format!("{judged} of {probing} clusters that are to be probed are judged"),
-        };
-        if new > 0 {
-            let _ = write!(message, "; {new} are new, and their first verdict is due");
-        }
-        if !policy.hold.dry_run {
-            return vec![condition(READY, true, "Probing", message)];
-        }
-        let message =
-            format!("dry run, by spec.mode or by --dry-run: no dependent is written to; {message}");
-        vec![condition(READY, true, DRY_RUN, message)]
+        return vec![condition(READY, true, "Suspended", message)];
     }
+    let (judged, probing) = (tally.judged, tally.counts.probing);
+    let message = match tally.counts.selected {
+        0 => "the policy selects no cluster".to_owned(),
+        _ => format!("{judged} of {probing} clusters that are to be probed are judged"),
+    };
+    if !policy.hold.dry_run {
+        return vec![condition(READY, true, "Probing", message)];
+    }
+    let message =
+        format!("dry run, by spec.mode or by --dry-run: no dependent is written to; {message}");
+    vec![condition(READY, true, "DryRun", message)]
 }
 
 fn protecting(hold: PolicyHold, tally: &Tally) -> Condition {
@@ -227,15 +199,21 @@ fn protecting(hold: PolicyHold, tally: &Tally) -> Condition {
     condition(PROTECTING, true, "Outage", message)
 }
 
-/// All that is amiss; the reason is that of the gravest, which comes first: a cluster that has been
-/// without its controllers for too long, then those that stay so since the policy holds back, then one
-/// whose dependents are not where they should be, then what could not be protected if it had to be:
-/// all of them, or one.
+/// All that is amiss; the reason is that of the gravest, which comes first: nothing could be protected, then a cluster
+/// that has been without its controllers for too long, then those that stay so since the policy holds back, then one
+/// whose dependents are not where they should be, then what could not be protected if it had to be.
 fn degraded(policy: &PolicyReport, tally: &Tally, lacking: Option<&str>) -> Condition {
     let (hold, mut parts) = (policy.hold, vec![]);
-    let names = examples(&tally.overdue);
+    let (probing, many) = (tally.counts.probing, tally.doubtful.len());
+    let none = tally.judged == 0 && tally.new == 0;
+    let names = examples(&tally.doubtful);
+    if none && many > 0 {
+        let message = format!("none of {probing} clusters can be judged: {names}");
+        parts.push(("NothingJudged", message));
+    }
+    let overdue = examples(&tally.overdue);
     if let many @ 1.. = tally.overdue.len() {
-        let message = format!("{many} clusters have been protected for too long: {names}");
+        let message = format!("{many} clusters have been protected for too long: {overdue}");
         parts.push(("ProtectedTooLong", message));
     }
     if !tally.protected.is_empty() && hold != PolicyHold::default() {
@@ -243,18 +221,26 @@ fn degraded(policy: &PolicyReport, tally: &Tally, lacking: Option<&str>) -> Cond
         let message = format!("{protected} clusters stay protected: {restored}");
         parts.push(("NotRestored", message));
     }
-    let names = examples(&tally.troubled);
+    let troubled = examples(&tally.troubled);
     if let many @ 1.. = tally.troubled.len() {
-        let message = format!("dependents of {many} clusters could not be scaled: {names}");
+        let message = format!("dependents of {many} clusters could not be scaled: {troubled}");
         parts.push(("ScalingTrouble", message));
     }
-    parts.extend(lacking.map(|message| (RIGHTS_MISSING, message.to_owned())));
+    parts.extend(lacking.map(|message| ("RightsMissing", message.to_owned())));
     let warnings = policy.warnings.iter();
-    parts.extend(warnings.map(|warning| (NEEDED_BY_PROBE, warning.clone())));
-    let (probing, names) = (tally.counts.probing, examples(&tally.doubtful));
-    if let many @ 1.. = tally.doubtful.len() {
+    parts.extend(warnings.map(|warning| ("NeededByProbe", warning.clone())));
+    if tally.judged > 0 && many > 0 {
         let message = format!("{many} of {probing} clusters cannot be judged: {names}");
         parts.push(("Undetermined", message));
+    }
+    let is_first = tally.judged == 0 && tally.new > 0;
+    if is_first && parts.is_empty() {
+        let (new, selected) = (tally.new, tally.counts.selected);
+        let message = format!("{new} of {selected} clusters have not been judged yet");
+        return Condition {
+            status: "Unknown".to_owned(),
+            ..condition(DEGRADED, false, "FirstVerdicts", message)
+        };
     }
     conditions::degraded(&parts)
 }
@@ -276,7 +262,7 @@ fn conflicted(policy: &PolicyReport) -> Condition {
 }
 
 /// The first of these clusters, and the number of those that are left out.
-pub(super) fn examples(clusters: &[String]) -> String {
+fn examples(clusters: &[String]) -> String {
     let named = conditions::listed(clusters, EXAMPLES);
     match clusters.len() > EXAMPLES {
         true => named + "; kubectl get clusterhealths shows all",

@@ -4,11 +4,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::{
     ClusterReport,
-    finding::{Finding, is_meant, judged, reason},
+    finding::{Finding, PENDING, is_meant, judged, reason},
     wording,
 };
 use crate::{
-    api::{ClusterHealthStatus, Duration, LeaseCounts, Mode, OUTAGE, Protection},
+    api::{
+        Action, CheckResult, CheckStatus, ClusterHealthStatus, Duration, LastAction, LeaseCounts,
+        Mode, OUTAGE, Protection,
+    },
     observer::NodeCounts,
     prober::verdict::Assessment,
     status::conditions::{self, DEGRADED, PROTECTED_TOO_LONG, PROTECTING, READY, condition},
@@ -16,6 +19,8 @@ use crate::{
 
 /// Why a cluster is not probed whose policy is suspended.
 const SUSPENDED: &str = "Suspended";
+/// It is given back since it was protected for as long as its policy's maxProtection allows.
+const MAX_PROTECTION_REACHED: &str = "MaxProtectionReached";
 /// A dependent waits for the nodes before it is restored.
 const AWAITING_NODES: &str = "AwaitingNodes";
 /// Why one is degraded that is protected and not probed.
@@ -69,6 +74,14 @@ pub(super) fn status(report: &ClusterReport) -> ClusterHealthStatus {
     }
 }
 
+/// Whether all is known that a status tells. Until then, what an earlier run left may stand.
+pub(super) fn is_complete(status: &ClusterHealthStatus) -> bool {
+    let unrun = |it: &CheckStatus| it.result == CheckResult::Unknown && it.since.is_none();
+    status.reason.as_deref() != Some(PENDING)
+        && (status.state.is_none() || status.nodes.is_some())
+        && !status.checks.iter().any(unrun)
+}
+
 fn wanted(
     report: &ClusterReport,
     reason: &'static str,
@@ -111,13 +124,24 @@ fn protecting(report: &ClusterReport, message: &str) -> Condition {
         (Finding::Skipped { reason, .. }, _) if holds && *reason == SUSPENDED => SUSPENDED,
         _ if report.mode == Mode::DryRun && (holds || outage) => "DryRun",
         _ if let Some(held) = &report.held_back => held.reason(),
-        (_, Protection::None) => return condition(PROTECTING, false, "NotProtected", ""),
+        (_, Protection::None) => return unprotected(report.last_action.as_ref()),
         (_, Protection::ScalingDown) => "ScalingDown",
         (_, Protection::Active) => "Protected",
+        (_, Protection::Restoring) if report.is_cut() => MAX_PROTECTION_REACHED,
         (_, Protection::Restoring) if report.awaits.is_some() => AWAITING_NODES,
         (_, Protection::Restoring) => "Restoring",
     };
     condition(PROTECTING, holds, reason, message)
+}
+
+/// Says by its reason what the last protection came to.
+fn unprotected(last: Option<&LastAction>) -> Condition {
+    let (reason, message) = match last.map(|last| (last.action, &*last.message)) {
+        Some((Action::Restored, message)) => ("Restored", message),
+        Some((Action::Released, message)) => ("Released", message),
+        Some((Action::ScaledDown, _)) | None => ("NotProtected", ""),
+    };
+    condition(PROTECTING, false, reason, message)
 }
 
 fn counts(seen: &Assessment) -> LeaseCounts {

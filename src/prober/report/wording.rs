@@ -163,7 +163,14 @@ fn dependents(report: &ClusterReport) -> Option<String> {
         }
         (Protection::Restoring, _) => {
             let awaits = report.awaits.map(awaits).unwrap_or_default();
-            return Some(format!("not all restored yet: {owed}{awaits}"));
+            let cut = match report.is_cut() {
+                true => {
+                    "; it was protected for as long as the policy's maxProtection allows, and nodes that are \
+                     silent since before count neither way until they renew"
+                }
+                false => "",
+            };
+            return Some(format!("not all restored yet: {owed}{awaits}{cut}"));
         }
         (Protection::Active, Finding::Skipped { .. }) => {
             ", and nothing restores them while the cluster is not probed"

@@ -8,17 +8,23 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::{ClusterReport, HealthMetrics, PolicyReport, objects::Objects};
+use super::{ClusterReport, HealthMetrics, PolicyReport, policies::Policies};
 use crate::{
     api::{ClusterHealth, ProbePolicyStatus},
     prober::dependents::Event as Met,
     runtime::{health::Health, seed::Seed, watch::Change},
-    status::writer::{Sender, Writer, send},
+    status::{
+        desk::Desk,
+        writer::{Sender, Writer, send},
+    },
 };
+
+/// The name of the controller in events.
+const CONTROLLER: &str = "dependency-watchdog-prober";
 
 /// Hands reports to the writer. Never blocks.
 #[derive(Clone, Debug)]
-pub struct Reporter(pub(super) Sender<Objects>);
+pub struct Reporter(pub(super) Sender<Policies>);
 
 /// What an earlier run has left: the ClusterHealths, and the statuses of the ProbePolicies by name.
 pub(crate) type Left = (Vec<ClusterHealth>, BTreeMap<Arc<str>, ProbePolicyStatus>);
@@ -43,22 +49,25 @@ impl Reporter {
         health: Health,
     ) -> (Writer, Self) {
         let counts = metrics.writer.clone();
-        let objects = Objects::new(clusters, policies, metrics);
-        let (writer, sender) = Writer::new(seed, objects, counts, health);
+        let mut desk = Desk::new(counts.events.clone());
+        let policies = Policies::new(clusters, policies, metrics, &mut desk);
+        let (writer, sender) = Writer::new(seed, CONTROLLER, policies, desk, counts, health);
         (writer, Self(sender))
     }
 
     /// All that is known of this cluster.
     pub fn cluster(&self, name: &Arc<str>, report: ClusterReport) {
         let name = name.clone();
-        send(&self.0, move |objects| objects.take_cluster(&name, report));
+        send(&self.0, move |all, desk| {
+            all.take_cluster(&name, &report, desk)
+        });
     }
 
     /// What was done to a dependent of this cluster, or is amiss with it.
     pub fn dependent(&self, cluster: &Arc<str>, met: Met) {
         let cluster = cluster.clone();
-        send(&self.0, move |objects| {
-            objects.take_dependent(&cluster, &met)
+        send(&self.0, move |all, desk| {
+            all.take_dependent(&cluster, &met, desk)
         });
     }
 
@@ -66,8 +75,8 @@ impl Reporter {
     /// ExecProbeTimeout has tolerated. Each call is told, so this is for the caller to limit.
     pub fn exec_tolerated(&self, cluster: &Arc<str>, check: String, message: String) {
         let name = cluster.clone();
-        send(&self.0, move |objects| {
-            objects.take_tolerated(&name, &check, message)
+        send(&self.0, move |all, desk| {
+            all.take_tolerated(name, &check, message, desk)
         });
     }
 
@@ -75,31 +84,31 @@ impl Reporter {
     /// the same, until nobody keeps a record of it any more.
     pub fn cluster_gone(&self, name: &Arc<str>) {
         let name = name.clone();
-        send(&self.0, move |objects| objects.take_gone(&name, false));
+        send(&self.0, move |all, desk| all.take_gone(&name, false, desk));
     }
 
     /// Nobody keeps a record of this cluster any more: its ClusterHealth is deleted.
     pub fn cluster_unselected(&self, name: &Arc<str>) {
         let name = name.clone();
-        send(&self.0, move |objects| objects.take_gone(&name, true));
+        send(&self.0, move |all, desk| all.take_gone(&name, true, desk));
     }
 
     /// All policies that there are.
     pub fn policies(&self, policies: Vec<PolicyReport>) {
-        send(&self.0, |objects| objects.take_policies(policies));
+        send(&self.0, |all, desk| all.take_policies(policies, desk));
     }
 
     /// The rights that the operator lacks for what the policy of this UID needs in an outage.
     pub fn rights(&self, policy: &Arc<str>, uid: &Arc<str>, missing: Vec<String>) {
         let (policy, uid) = (policy.clone(), uid.clone());
-        send(&self.0, move |objects| {
-            objects.take_rights(&policy, &uid, &missing)
+        send(&self.0, move |all, _| {
+            all.take_rights(&policy, &uid, &missing)
         });
     }
 
     /// Takes a change of the ClusterHealths: one that somebody deletes is created anew, one with
     /// another owner than its Cluster is given that one.
     pub fn cluster_healths(&self, change: Change<ObjectMeta>) {
-        send(&self.0, |objects| objects.take_healths(change));
+        send(&self.0, |all, desk| all.take_healths(change, desk));
     }
 }

@@ -26,14 +26,13 @@ pub(crate) struct Outbox {
     recorder: Recorder,
     /// The times of the last complaints, by the HTTP status of the failure.
     complaints: BTreeMap<Option<u16>, Instant>,
-    pub(in crate::status) queue: Queue,
     /// The event on its way.
     publishing: Option<BoxFuture<'static, Result<(), CallError>>>,
 }
 
 impl Outbox {
     /// Sends events to this seed, within its budget, by the name of this controller.
-    pub(crate) fn new(seed: Seed, controller: &str, counts: EventCounts) -> Self {
+    pub(crate) fn new(seed: Seed, controller: &str) -> Self {
         let reporter = events::Reporter {
             controller: controller.to_owned(),
             instance: instance(controller),
@@ -41,7 +40,6 @@ impl Outbox {
         Self {
             recorder: Recorder::new(seed.client().clone(), reporter),
             seed,
-            queue: Queue::new(counts),
             complaints: BTreeMap::new(),
             publishing: None,
         }
@@ -49,19 +47,19 @@ impl Outbox {
 
     /// Begins with the oldest, unless one is on its way; tells whether there was one to begin with. The
     /// same one of the last minutes is counted in a series, with the note of the first.
-    pub(crate) fn send_next(&mut self) -> bool {
+    pub(crate) fn send_next(&mut self, queue: &mut Queue) -> bool {
         if self.publishing.is_some() {
             return false;
         }
-        let Some((regarding, event)) = self.queue.pop() else {
+        let Some((regarding, event)) = queue.pop() else {
             return false;
         };
         let (seed, recorder) = (self.seed.clone(), self.recorder.clone());
         let event = events::Event {
-            type_: event.kind.type_,
-            reason: event.kind.reason.to_owned(),
+            type_: event.type_,
+            reason: event.reason.into_owned(),
             note: Some(cut(event.note, MAX_NOTE)),
-            action: event.kind.action.to_owned(),
+            action: event.action.to_owned(),
             secondary: event.related.map(|related| *related),
         };
         let publish = async move { seed.call(recorder.publish(&event, &regarding)).await };
@@ -71,7 +69,7 @@ impl Outbox {
 
     /// Follows the one on its way to its end, which never comes if there is none. Can be broken off
     /// and called again.
-    pub(crate) async fn sent(&mut self) {
+    pub(crate) async fn sent(&mut self, counts: &EventCounts) {
         let Some(publishing) = &mut self.publishing else {
             return future::pending().await;
         };
@@ -79,20 +77,25 @@ impl Outbox {
         self.publishing = None;
         match published {
             Ok(()) => {
-                self.queue.counts.written.inc();
+                counts.written.inc();
             }
             Err(error) => {
-                self.queue.counts.dropped.inc();
+                counts.dropped.inc();
                 self.complain(&error);
             }
         }
     }
 
     /// Sends all that wait.
-    pub(crate) async fn send_all(&mut self) {
-        while self.publishing.is_some() || self.send_next() {
-            self.sent().await;
+    pub(crate) async fn send_all(&mut self, queue: &mut Queue) {
+        while self.publishing.is_some() || self.send_next(queue) {
+            self.sent(&queue.counts).await;
         }
+    }
+
+    /// Whether one is on its way.
+    pub(crate) fn is_sending(&self) -> bool {
+        self.publishing.is_some()
     }
 
     fn complain(&mut self, error: &CallError) {
@@ -107,12 +110,6 @@ impl Outbox {
                  this are only counted for an hour"
             );
         }
-    }
-}
-
-impl Drop for Outbox {
-    fn drop(&mut self) {
-        self.queue.give_up(self.publishing.is_some());
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) const LIMIT: usize = 1_000;
 #[derive(Debug)]
 pub(crate) struct Queue {
     waiting: VecDeque<(ObjectReference, Event)>,
-    pub(super) counts: EventCounts,
+    pub(in crate::status) counts: EventCounts,
     /// Some were dropped since the queue was empty last.
     overflows: bool,
 }
@@ -33,7 +33,7 @@ impl Queue {
     /// Takes up an event about this object. If there is no room, the oldest one that only informs
     /// is dropped, or else the oldest.
     pub(crate) fn push(&mut self, regarding: ObjectReference, event: Event) {
-        let informs = |event: &Event| event.kind.type_ == EventType::Normal;
+        let informs = |event: &Event| event.type_ == EventType::Normal;
         if self.waiting.len() >= LIMIT {
             self.counts.dropped.inc();
             if !std::mem::replace(&mut self.overflows, true) {

@@ -94,36 +94,39 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::{
-        status::events::Kind,
-        weeder::{pod::Reason, report::fixtures::case},
-    };
+    use crate::weeder::{pod::Reason, report::fixtures::case};
 
     #[rstest]
     #[case::weeded(
-        Deed::Weeded, &POD_WEEDED, "ReplicaSet api-6b7 uid-rs",
+        Deed::Weeded,
+        "PodWeeded",
+        "ReplicaSet api-6b7 uid-rs",
         "pod api-6b7-x was deleted for policy etcd, so that it restarts at once: service \
          etcd-main-client had been ready for 1m 2s, and it was in CrashLoopBackOff in containers a, b"
     )]
     #[case::would_weed(
-        Deed::WouldWeed, &WOULD_WEED, "ReplicaSet api-6b7 uid-rs",
+        Deed::WouldWeed,
+        "WouldWeed",
+        "ReplicaSet api-6b7 uid-rs",
         "pod api-6b7-x would be deleted for policy etcd if its mode were Enforce: service \
          etcd-main-client has been ready for 1m 2s, and it is in CrashLoopBackOff in containers a, b"
     )]
     #[case::left_alone(
-        Deed::LeftAlone(Reason::NoController), &LEFT_ALONE, "Pod api-6b7-x uid-pod",
+        Deed::LeftAlone(Reason::NoController),
+        "LeftAlone",
+        "Pod api-6b7-x uid-pod",
         "it is in CrashLoopBackOff, but no controller owns it: nothing would create it anew, so it is not \
          deleted (NoController); policy etcd selects it, and service etcd-main-client is ready"
     )]
     #[case::refused(
-        Deed::Refused("pods is forbidden".to_owned()), &DELETION_REFUSED, "Pod api-6b7-x uid-pod",
+        Deed::Refused("pods is forbidden".to_owned()), "DeletionRefused", "Pod api-6b7-x uid-pod",
         "it is in CrashLoopBackOff although service etcd-main-client is ready, and could not be \
          deleted for policy etcd: pods is forbidden"
     )]
     #[tokio::test(start_paused = true)]
     async fn what_is_told_and_where(
         #[case] deed: Deed,
-        #[case] kind: &Kind,
+        #[case] reason: &str,
         #[case] on: &str,
         #[case] note: &str,
     ) {
@@ -136,7 +139,7 @@ mod tests {
         };
         assert_eq!(name(&object), on);
         assert_eq!(object.namespace.as_deref(), Some("shoot"));
-        assert_eq!((event.kind, &*event.note), (kind, note));
+        assert_eq!((&*event.reason, &*event.note), (reason, note));
         // Else pods of one ReplicaSet would be counted as one event, with the words of the first.
         let is_of_pod = on.starts_with("Pod ");
         let related = event.related.map(|it| name(&it));

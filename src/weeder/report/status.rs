@@ -1,6 +1,6 @@
 //! From a [`WeedReport`] to the status of a WeedPolicy.
 
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{DELETION_REFUSED, PODS_UNWATCHED, SERVICES_UNWATCHED, WeedReport, WeedTrouble};
 use crate::{
@@ -24,16 +24,15 @@ const TROUBLES: [(&str, &str); 3] = [
     (DELETION_REFUSED, "pods could not be deleted"),
 ];
 
-/// The status that a policy asks for, given the one before.
-pub(super) fn status(
-    report: &WeedReport,
-    before: &WeedPolicyStatus,
-    now: Timestamp,
-) -> WeedPolicyStatus {
+/// The status that a policy asks for, without times of transitions.
+pub(super) fn status(report: &WeedReport) -> WeedPolicyStatus {
     let generation = Some(report.policy.generation);
     let mut wanted = ready(report);
     wanted.push(weeding(report));
     wanted.push(degraded(report));
+    for condition in &mut wanted {
+        condition.observed_generation = generation;
+    }
     WeedPolicyStatus {
         observed_generation: generation,
         services: ServiceCounts {
@@ -44,13 +43,8 @@ pub(super) fn status(
         weeded: report.weeded,
         last_weeds: first(&report.last_weeds, MAX_LAST_WEEDS),
         left_alone: first(&report.left_alone, MAX_LEFT_ALONE),
-        conditions: conditions::conditions(wanted, &before.conditions, generation, now),
+        conditions: wanted,
     }
-}
-
-/// Whether a reason of the condition Degraded is that pods are not deleted that should be.
-pub(super) fn is_trouble(reason: &str) -> bool {
-    TROUBLES.iter().any(|(known, _)| *known == reason)
 }
 
 /// The troubles with this reason.
@@ -83,13 +77,6 @@ fn ready(report: &WeedReport) -> Vec<Condition> {
                        that no pod is deleted for those that were not known before; the log and \
                        /readyz of the weeder say why";
         return vec![condition(READY, false, "Listing", message)];
-    }
-    if let Some(blind) = of(report, SERVICES_UNWATCHED).next() {
-        let message = format!(
-            "what is known of its services is out of date: {}",
-            blind.message
-        );
-        return vec![condition(READY, false, SERVICES_UNWATCHED, message)];
     }
     let message = if services == 0 {
         "no service of a name in the policy has an EndpointSlice in the namespaces that it selects"

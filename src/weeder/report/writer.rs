@@ -1,18 +1,23 @@
 //! The writer of the weeder: the statuses of WeedPolicies, and events. No other task writes these.
 
-use super::{WeedReport, content::WeedContent};
+use super::{WeedReport, pod, status::status};
 use crate::{
     runtime::{health::Health, seed::Seed},
     status::{
         WriterMetrics,
+        desk::Desk,
+        object::{Kind, Status},
         writer::{Sender, Writer, send},
     },
     weeder::case::{Case, Deed},
 };
 
+/// The name of the controller in events.
+const CONTROLLER: &str = "dependency-watchdog-weeder";
+
 /// Hands reports to the weeder's writer. Never blocks.
 #[derive(Clone, Debug)]
-pub(in crate::weeder) struct WeedReporter(Sender<WeedContent>);
+pub(in crate::weeder) struct WeedReporter(Sender<()>);
 
 impl WeedReporter {
     /// The writer, with these metrics and this health, and who hands it reports.
@@ -21,18 +26,30 @@ impl WeedReporter {
         metrics: WriterMetrics,
         health: Health,
     ) -> (Writer, Self) {
-        let (writer, sender) = Writer::new(seed, WeedContent::default(), metrics, health);
+        let desk = Desk::new(metrics.events.clone());
+        let (writer, sender) = Writer::new(seed, CONTROLLER, (), desk, metrics, health);
         (writer, Self(sender))
     }
 
     /// All policies that there are, once all that they are about has been listed: what a report does
     /// not tell is over.
     pub(in crate::weeder) fn policies(&self, policies: Vec<WeedReport>) {
-        send(&self.0, |content| content.take_policies(policies));
+        send(&self.0, move |(), desk| {
+            for report in &policies {
+                let (name, uid) = (&report.policy.name, &report.policy.uid);
+                desk.left(name, uid, Status::Weed(Box::new(report.recorded.clone())));
+                desk.want(name, uid, Status::Weed(Box::new(status(report))), true);
+            }
+            let is_there = |name: &str| policies.iter().any(|it| *it.policy.name == *name);
+            desk.retain(&[Kind::WeedPolicy], is_there);
+        });
     }
 
     /// What was done to a pod, or deliberately not.
     pub(in crate::weeder) fn pod(&self, case: Box<Case>, deed: Deed) {
-        send(&self.0, move |content| content.take_pod(&case, &deed));
+        send(&self.0, move |(), desk| {
+            let (regarding, event) = pod::event(&case, &deed);
+            desk.tell_of(regarding, event);
+        });
     }
 }

@@ -81,7 +81,7 @@ fn each_transition_is_one_line_with_its_evidence() {
         world.reason("a", "Healthy").await;
         world.reason("b", "Healthy").await;
         world.clock.pass(Duration::from_secs(1)).await;
-        assert_eq!(with_reason(&log.take(), "Healthy").len(), 1);
+        log.take();
         world.clock.pass(2 * LONG).await;
         assert_eq!(log.take(), [] as [Value; 0], "healthy probes say nothing");
 
@@ -89,11 +89,10 @@ fn each_transition_is_one_line_with_its_evidence() {
         world.protection("a", "Active").await;
         world.clock.pass(2 * LONG).await;
         let lines = log.take();
-        let outages = with_reason(&lines, "Outage");
-        let protections: Vec<_> = outages.iter().map(|it| it["protection"].as_str()).collect();
-        let expected = ["None", "ScalingDown", "Active"].map(Some);
-        assert_eq!(protections, expected);
-        for outage in outages {
+        for reason in ["ScalingDown", "Protected"] {
+            let [outage] = with_reason(&lines, reason)[..] else {
+                panic!("{lines:?}");
+            };
             assert_eq!(outage["level"], "WARN");
             let message = outage["message"].as_str().unwrap();
             assert!(message.contains("4 of 4"), "{message}");
@@ -111,9 +110,9 @@ fn each_transition_is_one_line_with_its_evidence() {
         world.shoot("a").renew();
         world.protection("a", "None").await;
         let lines = log.take();
-        let healthy = with_reason(&lines, "Healthy");
-        let protections: Vec<_> = healthy.iter().map(|it| it["protection"].as_str()).collect();
-        assert_eq!(protections, ["Restoring", "None"].map(Some));
+        for reason in ["Restoring", "Restored"] {
+            assert_eq!(with_reason(&lines, reason).len(), 1, "{lines:?}");
+        }
 
         // What fails again and again is told once.
         for read in [Read::Cached, Read::Consistent] {
@@ -133,7 +132,7 @@ fn each_transition_is_one_line_with_its_evidence() {
         assert_eq!(
             lines.len(),
             4,
-            "the shoot, its state, the watch, the status: {lines:?}"
+            "the shoot, its policy, the watch, the status: {lines:?}"
         );
     });
 }
@@ -217,9 +216,10 @@ fn the_weeder_says_what_it_does_and_why() {
             .status_where("windows are open", |status| status["openWindows"] == 2)
             .await;
         let lines = log.take();
-        let [opened, _, deleted] = &lines[..] else {
+        let [opened, _, deleted, window] = &lines[..] else {
             panic!("{lines:#?}");
         };
+        assert_eq!(window["reason"], "Recovery");
         assert_eq!(opened["message"], "the service is ready: a window opens");
         assert_eq!(
             (&opened["namespace"], &opened["service"]),
@@ -254,7 +254,9 @@ fn the_weeder_says_what_it_does_and_why() {
         garden.change_policy(|policy| policy["spec"]["suspend"] = json!(true));
         garden.pass(2).await;
         let lines = log.take();
-        let closed: Vec<_> = lines.iter().map(|it| &it["message"]).collect();
-        assert_eq!(closed, ["the window closes"; 3]);
+        let closed = lines
+            .iter()
+            .filter(|it| it["message"] == "the window closes");
+        assert_eq!(closed.count(), 3, "{lines:#?}");
     });
 }

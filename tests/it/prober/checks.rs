@@ -161,7 +161,7 @@ async fn a_gate_has_to_pass_anew_after_a_restart() {
     world.stop().await;
     world.shoot("a").renew();
     let mut check = patient.check("Gate");
-    check["initialDelaySeconds"] = json!(100);
+    check["initialDelaySeconds"] = json!(150);
     ask(&world, &[check]);
     world.start();
     world.reason("a", "Healthy").await;

@@ -143,7 +143,7 @@ fn what_is_missing_is_told_on_the_policy() {
             if let Some(missing) = case.missing {
                 let missing = format!("exec-checks, do: {missing}");
                 assert!(message.ends_with(&missing), "{index}: {message}");
-                assert_eq!(world.seed.told_of_rights(), ["RightsMissing"], "{index}");
+                assert_eq!(world.seed.told_of_policies(), ["RightsMissing"], "{index}");
             }
         });
     }
@@ -162,8 +162,8 @@ async fn it_is_asked_again_now_and_then() {
     world.clock.pass(SOON).await;
     assert_eq!(degraded(&world).0, "AsExpected");
     assert_eq!(
-        world.seed.told_of_rights(),
-        ["RightsMissing", "RightsSuffice"]
+        world.seed.told_of_policies(),
+        ["RightsMissing", "AsExpected"]
     );
 }
 
@@ -190,7 +190,7 @@ fn what_cannot_be_asked_is_no_alarm_and_no_relief() {
             world.clock.pass(SOON).await;
             assert_eq!(degraded(&world).0, "RightsMissing", "{failure:?}");
             assert_eq!(
-                world.seed.told_of_rights(),
+                world.seed.told_of_policies(),
                 ["RightsMissing"],
                 "{failure:?}"
             );

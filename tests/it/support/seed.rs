@@ -333,11 +333,16 @@ impl Seed {
         calls
     }
 
-    /// The reasons of the events that tell of rights, in order.
-    pub fn told_of_rights(&self) -> Vec<String> {
-        let events = self.events().into_iter();
-        let reasons = events.map(|it| it.body["reason"].as_str().unwrap_or_default().to_owned());
-        reasons.filter(|it| it.starts_with("Rights")).collect()
+    /// The reasons of the events about policies that are degraded, or are not any more, in order.
+    pub fn told_of_policies(&self) -> Vec<String> {
+        let mut events = self.events();
+        events.retain(|it| {
+            it.body["regarding"]["kind"] == "ProbePolicy" && it.body["action"] == "Degraded"
+        });
+        let reasons = events.iter().map(|it| it.body["reason"].as_str());
+        reasons
+            .map(|it| it.unwrap_or_default().to_owned())
+            .collect()
     }
 
     /// The requests so far that are no watches, in brief.

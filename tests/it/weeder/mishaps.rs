@@ -38,7 +38,9 @@ fn a_refused_deletion_is_told_and_tried_again() {
             let message = garden.degraded().1;
             assert!(message.contains("api-1"), "{failure:?}: {message}");
             garden.pass(5).await;
-            assert_eq!(garden.told("DeletionRefused").len(), 1, "{failure:?}");
+            let mut told = garden.told("DeletionRefused");
+            told.retain(|event| event["regarding"]["kind"] == "Pod");
+            assert_eq!(told.len(), 1, "{failure:?}");
             assert!(garden.deletions().len() < 20, "{failure:?}");
             garden.seed.heal();
             // Others do not wait for it.
@@ -188,12 +190,7 @@ async fn a_watch_of_services_that_stays_broken_is_told() {
             let message = degraded["message"].as_str().unwrap_or_default();
             degraded["reason"] == "ServicesUnwatched" && message.contains(kind)
         };
-        let status = garden.status_where("it is told", told).await;
-        let ready = condition(&status, "Ready");
-        assert_eq!(
-            (ready["status"].as_str(), &ready["reason"]),
-            (Some("False"), &json!("ServicesUnwatched"))
-        );
+        garden.status_where("it is told", told).await;
         garden.seed.heal();
         let well = |status: &Value| condition(status, "Degraded")["reason"] == "AsExpected";
         garden.status_where("it is well again", well).await;

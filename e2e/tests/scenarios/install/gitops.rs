@@ -23,14 +23,14 @@ pub(super) fn all() -> Vec<Scenario> {
 const STATES: &str = "
 ProbePolicy | | unseen | InProgress | Progressing | dependency-watchdog has yet to look at it
 ProbePolicy | Ready=True:Probing | old | InProgress | Progressing | dependency-watchdog has yet to look at it
-ProbePolicy | Ready=False:Reconciling Reconciling=True:FirstProbes | | InProgress | Progressing | FirstProbes
+ProbePolicy | Ready=True:Probing Degraded=Unknown:FirstVerdicts | | Current | Progressing | FirstVerdicts
 ProbePolicy | Ready=True:Probing Protecting=False:NoOutage Conflicted=False:NoConflict | | Current | Healthy | Probing
 ProbePolicy | Ready=True:Probing Protecting=True:Outage Degraded=True:Undetermined | | Current | Healthy | \
     Probing; Outage; Undetermined
 ProbePolicy | Ready=True:Probing Conflicted=True:Outranked | | Current | Healthy | Probing
 ProbePolicy | Ready=True:Suspended | suspended | Current | Suspended | Suspended
 ProbePolicy | Ready=True:DryRun Degraded=True:NotRestored | | Current | Healthy | DryRun; NotRestored
-ProbePolicy | Ready=False:NothingJudged Degraded=True:Undetermined | | InProgress | Degraded | NothingJudged
+ProbePolicy | Ready=True:Probing Degraded=True:NothingJudged | | Current | Degraded | NothingJudged
 ProbePolicy | Ready=False:Invalid Stalled=True:Invalid | | Failed | Degraded | Invalid
 ProbePolicy | Ready=False:Deleting Reconciling=True:LettingGo | deleted | Terminating | Progressing | Deleting
 ProbePolicy | | deleted | Terminating | Progressing | it is being deleted

@@ -3,13 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::{
-    super::summary::{Standing, Summary},
-    More, PolicyReport,
+    super::brief::{Brief, Standing},
+    Policy,
 };
-use crate::{
-    api::{ClusterCounts, Protection},
-    status::policies::Policy,
-};
+use crate::api::{ClusterCounts, Protection};
 
 /// The clusters of one policy, counted, and named with what is said of each.
 pub(super) struct Tally {
@@ -28,26 +25,23 @@ pub(super) struct Tally {
     pub(super) awaited: Vec<String>,
 }
 
-pub(super) fn tally<'a>(
-    policy: &'a Policy<PolicyReport, More>,
-    cluster: impl Fn(&str) -> Option<Summary<'a>>,
-) -> Tally {
+pub(super) fn tally<'a>(policy: &'a Policy, cluster: impl Fn(&str) -> Option<&'a Brief>) -> Tally {
     let selected: BTreeSet<&str> = policy.report.selected.iter().map(|name| &**name).collect();
     let known = selected.iter();
     let known: Vec<_> = known
         .filter_map(|name| Some((*name, cluster(name)?)))
         .collect();
     let (mut kept, mut awaited) = (vec![], vec![]);
-    for name in policy.more.holding.iter().map(|name| &**name) {
+    for name in policy.holding.iter().map(|name| &**name) {
         let seen = cluster(name);
-        awaited.push(format!("{name} ({})", state(seen.as_ref())));
+        awaited.push(format!("{name} ({})", state(seen)));
         kept.extend(
             seen.filter(|_| !selected.contains(name))
                 .map(|seen| (name, seen)),
         );
     }
     let all = || known.iter().chain(&kept);
-    let names = |is: fn(&Summary<'_>) -> bool| -> Vec<String> {
+    let names = |is: fn(&Brief) -> bool| -> Vec<String> {
         all()
             .filter(|(_, it)| is(it))
             .map(|(name, _)| (*name).to_owned())
@@ -62,7 +56,7 @@ pub(super) fn tally<'a>(
             .count()
     };
     let doubtful = named(known.iter(), |it| {
-        (it.standing == Standing::Doubtful).then(|| it.reason.to_owned())
+        (it.standing == Standing::Doubtful).then(|| it.reason.clone())
     });
     Tally {
         counts: ClusterCounts {
@@ -78,7 +72,7 @@ pub(super) fn tally<'a>(
         protected,
         kept: named(kept.iter(), |it| it.protected.then(|| state(Some(it)))),
         overdue: names(|it| it.overdue),
-        troubled: named(all(), |it| it.trouble.map(str::to_owned)),
+        troubled: named(all(), |it| it.trouble.clone()),
         doubtful,
         awaited,
     }
@@ -86,8 +80,8 @@ pub(super) fn tally<'a>(
 
 /// The clusters for which there is a reason, each with that.
 fn named<'a>(
-    clusters: impl Iterator<Item = &'a (&'a str, Summary<'a>)>,
-    why: impl Fn(&Summary<'a>) -> Option<String>,
+    clusters: impl Iterator<Item = &'a (&'a str, &'a Brief)>,
+    why: impl Fn(&Brief) -> Option<String>,
 ) -> Vec<String> {
     let named = clusters.filter_map(|(name, it)| Some(format!("{name} ({})", why(it)?)));
     named.collect()
@@ -98,7 +92,7 @@ fn size(count: usize) -> i32 {
 }
 
 /// The state of a cluster that is not let go yet.
-fn state(seen: Option<&Summary<'_>>) -> String {
+fn state(seen: Option<&Brief>) -> String {
     match seen {
         Some(seen) if seen.protected && seen.protection == Protection::None => {
             format!("owed, {}", seen.reason)

@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-
 use super::{
     super::{
         ClusterReport,
         finding::Finding,
-        fixtures::{assessment, policy_of, problem, report, said_of, selecting},
+        fixtures::{assessment, problem, report, selecting},
     },
     *,
 };
@@ -16,7 +14,6 @@ use crate::{
     api::Protection,
     cluster::PolicyHold,
     prober::verdict::{Doubt, Verdict},
-    status::conditions::DEGRADED,
 };
 
 fn healthy() -> ClusterReport {
@@ -72,40 +69,29 @@ fn policy(selected: usize) -> PolicyReport {
 }
 
 fn written(policy: &PolicyReport, reports: Vec<ClusterReport>) -> ProbePolicyStatus {
-    written_after(&ProbePolicyStatus::default(), &[], policy, reports)
+    written_without(&[], policy, reports)
 }
 
-/// After this status, by an operator that lacks these rights.
-fn written_after(
-    before: &ProbePolicyStatus,
+/// By an operator that lacks these rights.
+fn written_without(
     missing: &[String],
     policy: &PolicyReport,
     reports: Vec<ClusterReport>,
 ) -> ProbePolicyStatus {
-    let clusters: BTreeMap<_, _> = policy
-        .selected
+    let names = policy.selected.iter().chain(&policy.kept).cloned();
+    let briefs = reports
         .iter()
-        .chain(&policy.kept)
-        .cloned()
-        .zip(reports)
-        .collect();
-    let clusters: BTreeMap<_, _> = clusters
-        .into_iter()
-        .map(|(name, report)| (name, said_of(&report)))
-        .collect();
-    let of = |name: &str| {
-        let seen = clusters.get(name)?;
-        Some(Summary {
-            looked_at: seen.report.looked_at,
-            ..Summary::of(&seen.status)
-        })
+        .map(|it| Brief::of(&super::super::status::status(it), Some(it.looked_at)));
+    let clusters: BTreeMap<_, _> = names.zip(briefs).collect();
+    let holding = clusters
+        .iter()
+        .filter(|(_, it)| it.protected || policy.deleting && it.looked_at != Some(true));
+    let policy = Policy {
+        holding: holding.map(|(name, _)| name.clone()).collect(),
+        lacking: lacking(missing),
+        ..Policy::new(policy.clone())
     };
-    let holding = clusters.keys().filter(|name| {
-        let seen = of(name).unwrap();
-        seen.protected || policy.deleting && !seen.looked_at
-    });
-    let policy = policy_of(policy, before, missing, holding.cloned().collect());
-    status(&policy, of, Timestamp::UNIX_EPOCH)
+    status(&policy, |name| clusters.get(name))
 }
 
 /// One that keeps the clusters of these names, and selects none.
@@ -118,22 +104,6 @@ fn keeping(kept: &[&str]) -> PolicyReport {
 
 fn condition<'a>(status: &'a ProbePolicyStatus, kind: &str) -> Option<&'a Condition> {
     status.conditions.iter().find(|c| c.type_ == kind)
-}
-
-/// A status with this condition Ready, or with none.
-fn said(ready: &str) -> ProbePolicyStatus {
-    let ready = ready.split_once(' ').map(|(holds, reason)| Condition {
-        type_: READY.to_owned(),
-        status: holds.to_owned(),
-        reason: reason.to_owned(),
-        message: String::new(),
-        observed_generation: Some(6),
-        last_transition_time: Time(Timestamp::UNIX_EPOCH),
-    });
-    ProbePolicyStatus {
-        conditions: ready.into_iter().collect(),
-        ..ProbePolicyStatus::default()
-    }
 }
 
 #[test]
@@ -150,16 +120,6 @@ fn a_thousand_clusters_fit_into_a_status() {
         degraded.message.contains("997 more"),
         "{}",
         degraded.message
-    );
-}
-
-#[test]
-fn a_few_of_many_rights_are_named() {
-    let missing: Vec<String> = (0..9).map(|n| format!("patch a/{n}")).collect();
-    let told = RIGHTS.lacking(&missing).unwrap();
-    assert!(
-        told.contains("patch a/7") && told.ends_with("1 more"),
-        "{told}"
     );
 }
 
@@ -214,16 +174,11 @@ fn findings() {
     };
     let new = vec![healthy(), doubtful(), pending(), pending()];
     let told = [
-        written_after(&said("True Probing"), &[], &policy(4), new),
+        written(&policy(4), new),
         written(&policy(3), vec![doubtful(), troubled(), overdue()]),
         written(&policy(2), vec![unread(), doubtful()]),
-        written(&policy(2), vec![healthy(), pending()]),
-        written_after(
-            &said("True Probing"),
-            &["patch a".to_owned()],
-            &policy(1),
-            vec![unread()],
-        ),
+        written(&policy(3), vec![doubtful(), pending()]),
+        written_without(&["patch a".to_owned()], &policy(1), vec![unread()]),
         written(&warned, vec![healthy()]),
         written(&outranked, vec![]),
         written(&invalid, vec![]),
@@ -248,21 +203,21 @@ fn findings() {
         said.map(line).collect::<Vec<_>>().join("\n")
     });
     insta::assert_snapshot!(told.join("\n\n"), @r"
-    Ready True Probing: 1 of 4 clusters that are to be probed are judged; 2 are new, and their first verdict is due
+    Ready True Probing: 1 of 4 clusters that are to be probed are judged
     Degraded True Undetermined: 1 of 4 clusters cannot be judged: shoot-1 (NoWrites)
 
     Ready True Probing: 2 of 3 clusters that are to be probed are judged
     Protecting True Outage: 1 clusters are protected: shoot-2
     Degraded True ProtectedTooLong: 1 clusters have been protected for too long: shoot-2; dependents of 1 clusters could not be scaled: shoot-1 (ScalingForbidden); 1 of 3 clusters cannot be judged: shoot-0 (NoWrites)
 
-    Ready False NothingJudged: none of 2 clusters can be judged: shoot-0 (Unreachable), shoot-1 (NoWrites)
-    Degraded True Undetermined: 2 of 2 clusters cannot be judged: shoot-0 (Unreachable), shoot-1 (NoWrites)
+    Ready True Probing: 0 of 2 clusters that are to be probed are judged
+    Degraded True NothingJudged: none of 2 clusters can be judged: shoot-0 (Unreachable), shoot-1 (NoWrites)
 
-    Ready False Reconciling: 1 of 2 clusters have not been judged yet
-    Reconciling True FirstProbes: 1 of 2 clusters have not been judged yet
+    Ready True Probing: 0 of 2 clusters that are to be probed are judged
+    Degraded Unknown FirstVerdicts: 2 of 3 clusters have not been judged yet
 
-    Ready False NothingJudged: none of 1 clusters can be judged: shoot-0 (Unreachable)
-    Degraded True RightsMissing: the operator lacks rights that the policy calls for, grant them to its ServiceAccount as manifests/prober/rbac.yaml, and in manifests/examples other-dependents and exec-checks, do: patch a; 1 of 1 clusters cannot be judged: shoot-0 (Unreachable)
+    Ready True Probing: 0 of 1 clusters that are to be probed are judged
+    Degraded True NothingJudged: none of 1 clusters can be judged: shoot-0 (Unreachable); the operator lacks rights that the policy calls for, grant them to its ServiceAccount as manifests/prober/rbac.yaml, and in manifests/examples other-dependents and exec-checks, do: patch a
 
     Ready True Probing: 1 of 1 clusters that are to be probed are judged
     Degraded True NeededByProbe: the probe needs etcd-main

@@ -7,7 +7,7 @@ use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp}
 use super::{
     super::{
         finding::HeldBack,
-        fixtures::{assessment, closed, owed, problem, report, said_of},
+        fixtures::{assessment, owed, problem, report},
     },
     *,
 };
@@ -18,10 +18,6 @@ use crate::{
     },
     util::mono_time::MonoTime,
 };
-
-fn written(report: &ClusterReport) -> ClusterHealthStatus {
-    said_of(report).status
-}
 
 fn judged_as(verdict: Verdict, candidates: usize, expired: usize) -> ClusterReport {
     let mut seen = assessment(candidates, expired);
@@ -95,7 +91,7 @@ fn seen(verdict: Verdict, change: impl FnOnce(&mut Assessment)) -> ClusterReport
 
 /// Renders a status: reason and message, then each condition, with its own message where that differs.
 fn told(report: &ClusterReport) -> String {
-    let status = written(report);
+    let status = status(report);
     let message = status.message.unwrap();
     let line = |it: &Condition| match message.contains(&it.message) {
         true => format!("{} {} {}", it.type_, it.status, it.reason),
@@ -173,7 +169,7 @@ fn findings() {
             ..outage()
         },
         ClusterReport {
-            held_back: closed("the Gate etcd fails: no leader"),
+            held_back: Some(HeldBack::Gate("the Gate etcd fails: no leader".to_owned())),
             ..overdue(healthy())
         },
         overdue(seen(Verdict::Outage, zones)),
@@ -259,17 +255,8 @@ fn findings() {
 }
 
 #[test]
-fn a_thousand_zones_are_told_in_part() {
-    let report = seen(Verdict::Outage, |seen| {
-        let zones = (0..1_000).map(|index| zone(Some(&format!("z{index}")), 1, 1));
-        seen.zones = zones.collect();
-    });
-    assert!(told(&report).contains("z11 1 of 1 and 988 more"));
-}
-
-#[test]
 fn messages_are_bounded() {
-    let status = written(&report(Finding::Unread {
+    let status = status(&report(Finding::Unread {
         reason: "Unreadable",
         message: "x".repeat(100_000),
     }));

@@ -14,10 +14,10 @@ use crate::{
 };
 
 /// One cluster, in brief.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Summary<'a> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Brief {
     /// The responsible policy.
-    pub(super) policy: Option<&'a str>,
+    pub(super) policy: Option<String>,
     /// Whether its dependents are scaled down.
     pub(super) protection: Protection,
     /// Whether it is protected, or a dependent is still owed its replicas.
@@ -26,16 +26,16 @@ pub(super) struct Summary<'a> {
     pub(super) owed: usize,
     /// Whether any is, or keeps its mark.
     pub(super) marked: bool,
-    /// Whether each dependent has been looked at in this run.
-    pub(super) looked_at: bool,
+    /// Whether each dependent has been looked at; `None` until there is a report in this run.
+    pub(super) looked_at: Option<bool>,
     /// Whether it has been protected for too long.
     pub(super) overdue: bool,
     /// The finding in one word.
-    pub(super) reason: &'a str,
+    pub(super) reason: String,
     /// What the finding amounts to.
     pub(super) standing: Standing,
     /// Why a dependent is not where it should be, in one word.
-    pub(super) trouble: Option<&'a str>,
+    pub(super) trouble: Option<String>,
 }
 
 /// What a finding amounts to.
@@ -51,9 +51,9 @@ pub(super) enum Standing {
     Doubtful,
 }
 
-impl<'a> Summary<'a> {
-    /// By its status. Nothing has been looked at yet.
-    pub(super) fn of(status: &'a ClusterHealthStatus) -> Self {
+impl Brief {
+    /// By its status.
+    pub(super) fn of(status: &ClusterHealthStatus, looked_at: Option<bool>) -> Self {
         let holds = |kind| holding(&status.conditions, kind);
         let owed = status.dependents.iter().filter(|it| it.owed).count();
         let reason = status.reason.as_deref().unwrap_or(PENDING);
@@ -66,20 +66,18 @@ impl<'a> Summary<'a> {
             _ => Standing::Doubtful,
         };
         // Degraded also tells why a cluster cannot be judged, and that one is not probed.
-        let trouble = holds(DEGRADED)
-            .map(|known| &*known.reason)
-            .filter(|why| ![reason, PROTECTED_UNPROBED].contains(why));
+        let trouble = holds(DEGRADED).map(|known| known.reason.clone());
         Self {
-            policy: status.policy.as_deref(),
+            policy: status.policy.clone(),
             protection: status.protection,
             protected: status.protection != Protection::None || owed > 0,
             owed,
             marked: owed > 0 || status.dependents.iter().any(|it| it.keeps_mark),
-            looked_at: false,
+            looked_at,
             overdue: holds(PROTECTED_TOO_LONG).is_some(),
-            reason,
+            reason: reason.to_owned(),
             standing,
-            trouble,
+            trouble: trouble.filter(|why| ![reason, PROTECTED_UNPROBED].contains(&&**why)),
         }
     }
 }
