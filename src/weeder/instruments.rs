@@ -2,11 +2,11 @@
 
 use super::metrics::WeederMetrics;
 use crate::{
+    report::WriterMetrics,
     runtime::{
         instruments::Common,
         metrics::{self, Registry},
     },
-    status::WriterMetrics,
 };
 
 /// What the weeder tells its metrics and its health to. Clones are the same.

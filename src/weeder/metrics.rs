@@ -12,8 +12,8 @@ use super::{
 };
 use crate::{
     api::Mode,
+    report::set,
     runtime::metrics::{Counters, Gauges, Registry, metrics},
-    status::set,
 };
 
 /// The target is a second, a budget of a few requests per second makes it minutes in a large

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     api::{ClusterHealthStatus, Protection},
-    status::{
+    report::{
         conditions::{DEGRADED, PROTECTED_TOO_LONG, READY},
         events::holding,
     },

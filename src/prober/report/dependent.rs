@@ -7,7 +7,7 @@ use crate::{
         dependents::{Event as Met, What},
         step::Step,
     },
-    status::events::{
+    report::events::{
         Event,
         kinds::{NODES_NOT_READY, RELEASED, SCALED_DOWN, SCALED_UP, trouble},
     },

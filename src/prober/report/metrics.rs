@@ -9,8 +9,8 @@ use super::{
     policy::PolicyReport,
 };
 use crate::{
+    report::{WriterMetrics, set},
     runtime::metrics::Registry,
-    status::{WriterMetrics, set},
 };
 
 /// The metrics of the prober's writer. Clones are the same.

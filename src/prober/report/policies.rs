@@ -18,13 +18,13 @@ use super::{
 use crate::{
     api::{ClusterHealth, ProbePolicy, ProbePolicyStatus},
     prober::dependents::Event as Met,
-    runtime::watch::Change,
-    status::{
+    report::{
         desk::Desk,
         events::{Event, kinds::EXEC_TIMEOUT_TOLERATED, regarding},
         object::{Kind, Status},
         writer::Content,
     },
+    runtime::watch::Change,
 };
 
 /// All policies, and their clusters in brief.

@@ -15,7 +15,7 @@ use super::brief::Brief;
 use crate::{
     api::{MAX_PROTECTED_NAMES, ProbePolicyStatus},
     cluster::PolicyHold,
-    status::conditions::{
+    report::conditions::{
         self, CONFLICTED, DEGRADED, DELETING, PROTECTING, READY, RECONCILING, STALLED, condition,
     },
 };

@@ -14,7 +14,7 @@ use crate::{
     },
     observer::NodeCounts,
     prober::verdict::Assessment,
-    status::conditions::{self, DEGRADED, PROTECTED_TOO_LONG, PROTECTING, READY, condition},
+    report::conditions::{self, DEGRADED, PROTECTED_TOO_LONG, PROTECTING, READY, condition},
 };
 
 /// Why a cluster is not probed whose policy is suspended.

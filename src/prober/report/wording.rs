@@ -7,7 +7,7 @@ use super::{
 use crate::{
     api::{Mode, OUTAGE, Protection},
     prober::verdict::{Assessment, Doubt, Returning, Verdict, ZoneCount},
-    status::conditions::listed,
+    report::conditions::listed,
 };
 
 /// How many zones a message tells.

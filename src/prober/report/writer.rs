@@ -12,11 +12,11 @@ use super::{ClusterReport, HealthMetrics, PolicyReport, policies::Policies};
 use crate::{
     api::{ClusterHealth, ProbePolicyStatus},
     prober::dependents::Event as Met,
-    runtime::{health::Health, seed::Seed, watch::Change},
-    status::{
+    report::{
         desk::Desk,
         writer::{Sender, Writer, send},
     },
+    runtime::{health::Health, seed::Seed, watch::Change},
 };
 
 /// The name of the controller in events.

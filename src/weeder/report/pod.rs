@@ -8,7 +8,7 @@ use k8s_openapi::{
 };
 
 use crate::{
-    status::events::{
+    report::events::{
         Event,
         kinds::{DELETION_REFUSED, LEFT_ALONE, POD_WEEDED, WOULD_WEED},
         regarding,

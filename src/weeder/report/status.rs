@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use super::{DELETION_REFUSED, PODS_UNWATCHED, SERVICES_UNWATCHED, WeedReport, WeedTrouble};
 use crate::{
     api::{MAX_LAST_WEEDS, MAX_LEFT_ALONE, Mode, ServiceCounts, WeedPolicyStatus},
-    status::conditions::{self, DELETING, READY, STALLED, WEEDING, condition},
+    report::conditions::{self, DELETING, READY, STALLED, WEEDING, condition},
 };
 
 /// How many services, or failures, a message names.

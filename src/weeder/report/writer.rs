@@ -2,13 +2,13 @@
 
 use super::{WeedReport, pod, status::status};
 use crate::{
-    runtime::{health::Health, seed::Seed},
-    status::{
+    report::{
         WriterMetrics,
         desk::Desk,
         object::{Kind, Status},
         writer::{Sender, Writer, send},
     },
+    runtime::{health::Health, seed::Seed},
     weeder::case::{Case, Deed},
 };
 

@@ -110,9 +110,7 @@ fn each_transition_is_one_line_with_its_evidence() {
         world.shoot("a").renew();
         world.protection("a", "None").await;
         let lines = log.take();
-        for reason in ["Restoring", "Restored"] {
-            assert_eq!(with_reason(&lines, reason).len(), 1, "{lines:?}");
-        }
+        assert_eq!(with_reason(&lines, "Restored").len(), 1, "{lines:?}");
 
         // What fails again and again is told once.
         for read in [Read::Cached, Read::Consistent] {

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 
 /// Bottom up. A folder may use those before it.
 const ORDER: [&str; 14] = [
-    "util", "api", "gardener", "runtime", "shoot", "status", "cluster", "checks", "observer",
+    "util", "api", "gardener", "runtime", "shoot", "report", "cluster", "checks", "observer",
     "prober", "weeder", "explain", "restore", "cli",
 ];
 

@@ -333,18 +333,6 @@ impl Seed {
         calls
     }
 
-    /// The reasons of the events about policies that are degraded, or are not any more, in order.
-    pub fn told_of_policies(&self) -> Vec<String> {
-        let mut events = self.events();
-        events.retain(|it| {
-            it.body["regarding"]["kind"] == "ProbePolicy" && it.body["action"] == "Degraded"
-        });
-        let reasons = events.iter().map(|it| it.body["reason"].as_str());
-        reasons
-            .map(|it| it.unwrap_or_default().to_owned())
-            .collect()
-    }
-
     /// The requests so far that are no watches, in brief.
     pub fn briefs(&self) -> Vec<String> {
         self.calls().iter().map(Call::brief).collect()

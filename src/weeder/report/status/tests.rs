@@ -11,7 +11,7 @@ use rstest::rstest;
 use super::*;
 use crate::{
     api::{LastWeed, LeftAlone},
-    status::conditions::DEGRADED,
+    report::conditions::DEGRADED,
     weeder::{
         policy::Policy,
         report::{

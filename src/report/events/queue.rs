@@ -15,7 +15,7 @@ pub(crate) const LIMIT: usize = 1_000;
 #[derive(Debug)]
 pub(crate) struct Queue {
     waiting: VecDeque<(ObjectReference, Event)>,
-    pub(in crate::status) counts: EventCounts,
+    pub(in crate::report) counts: EventCounts,
     /// Some were dropped since the queue was empty last.
     overflows: bool,
 }

@@ -162,14 +162,18 @@ impl Slot {
     pub(super) fn delete(&mut self, unselected: bool) {
         self.wanted = self.wanted.take().filter(|_| !unselected);
         self.unwanted = true;
+        // Whatever the watch says: a write under way, or somebody else, may just have created it.
+        self.owner.get_or_insert_default();
         self.look();
     }
 
     /// Takes up what the watch says: there is such a ClusterHealth, or none.
     pub(super) fn seen(&mut self, health: Option<&ObjectMeta>) {
         match health {
+            // It is deleted anyway.
+            _ if self.unwanted => return,
             // During a write, the watch may report what that has just replaced.
-            Some(_) if self.writing || self.unwanted => return,
+            Some(_) if self.writing => return,
             Some(metadata) => {
                 self.owner = Some(owner(metadata, &self.uid));
                 self.health.clone_from(&metadata.uid);

@@ -182,7 +182,7 @@ mod tests {
             Action, CheckResult, CheckRole, CheckStatus, CheckType, ClusterState, Duration,
             LastAction, LeaseCounts,
         },
-        status::conditions::condition,
+        report::conditions::condition,
     };
     use Weight::{Deed, Words};
 

@@ -3,7 +3,7 @@
 use kube::runtime::events::EventType::Normal;
 
 use super::Rule;
-use crate::status::conditions::{
+use crate::report::conditions::{
     CONFLICTED, DEGRADED, PROTECTED_TOO_LONG, PROTECTING, READY, RECONCILING, WEEDING,
 };
 
