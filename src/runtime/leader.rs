@@ -19,7 +19,7 @@ use kube::{Api, Client, api::PostParams};
 use tokio::{
     sync::watch,
     task::unconstrained,
-    time::{Instant, MissedTickBehavior, interval_at, sleep, timeout, timeout_at},
+    time::{Instant, sleep, sleep_until, timeout, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -198,18 +198,18 @@ impl Elector {
     /// Renews the Lease until that fails for too long, or another replica has taken it; returns which.
     async fn keep(&mut self) -> String {
         let mut last_error = None;
-        let mut retry = interval_at(Instant::now() + self.times.retry, self.times.retry);
-        // One that was waited for in vain is followed by the next immediately.
-        retry.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut next = Instant::now() + self.times.retry;
         loop {
             let deadline = (*self.until.borrow()).unwrap_or_else(Instant::now);
             let renewed = async {
-                retry.tick().await;
+                sleep_until(next).await;
+                // A try that takes longer is followed by the next immediately, if it fails.
+                next = Instant::now() + self.times.retry;
                 self.try_once().await
             };
             match timeout_at(deadline, renewed).await {
                 Ok(Ok(None)) => {
-                    retry.reset();
+                    next = Instant::now() + self.times.retry;
                     last_error = None;
                 }
                 Ok(Ok(Some(holder))) => {
