@@ -67,22 +67,3 @@ impl Health {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use tokio::time::advance;
-
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_loop_that_does_not_turn_is_found() {
-        let health = Health::default();
-        health.beat("hangs");
-        advance(STALE - Health::BEAT).await;
-        assert_eq!(health.stale(), []);
-        advance(Health::BEAT).await;
-        assert_eq!(health.stale(), [("hangs", STALE)]);
-        health.beat("hangs");
-        assert_eq!(health.stale(), []);
-    }
-}

@@ -27,7 +27,6 @@ pub(crate) fn readable<T: DeserializeOwned>(object: &Value) -> Option<(T, Vec<St
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
     use serde::Deserialize;
     use serde_json::json;
 
@@ -61,19 +60,5 @@ mod tests {
         assert_eq!((none, unread.len()), (Status::default(), 2));
         assert_eq!(readable::<Status>(&json!([3, ["a"]])), None);
         assert_eq!(readable::<Status>(&Value::Null), None);
-    }
-
-    proptest! {
-        /// Either a field is read, or it is named.
-        #[test]
-        fn a_field_is_read_or_named(count in any::<i64>(), names in prop::option::of("[a-z]{0,4}")) {
-            let object = json!({"count": count, "names": names.iter().collect::<Vec<_>>()});
-            let (status, unread) = readable::<Status>(&object).unwrap();
-            match u32::try_from(count) {
-                Ok(count) => prop_assert!(status.count == count && unread.is_empty()),
-                Err(_) => prop_assert!(status.count == 0 && unread == ["count"]),
-            }
-            prop_assert_eq!(status.names.len(), usize::from(names.is_some()));
-        }
     }
 }

@@ -132,15 +132,6 @@ mod tests {
     }
 
     #[rstest]
-    #[case::none(None, Claim::Take)]
-    #[case::given_back(record("", 0), Claim::Take)]
-    #[case::ours(record("me", 0), Claim::Renew)]
-    #[case::taken(record("other", 0), Claim::Wait("other".to_owned()))]
-    fn first_sight(#[case] found: Option<LeaseSpec>, #[case] expected: Claim) {
-        assert_eq!(View::default().claim("me", found, Instant::now()), expected);
-    }
-
-    #[rstest]
     #[case(None, 15)]
     #[case(Some(-1), 15)]
     #[case(Some(0), 15)]

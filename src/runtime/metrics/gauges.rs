@@ -57,27 +57,3 @@ impl InState {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cluster_is_counted_once() {
-        let names = ["pending", "online", "offline"];
-        let states = states(names);
-        let counts = || names.map(|state| states.get_or_create(&[("state", state)]).get());
-        let mut one = InState::of(&states);
-        let mut other = InState::of(&states);
-        assert_eq!(counts(), [0; 3]);
-        one.set(Some("pending"));
-        other.set(Some("pending"));
-        assert_eq!(counts(), [2, 0, 0]);
-        one.set(Some("online"));
-        one.set(Some("online"));
-        assert_eq!(counts(), [1, 1, 0]);
-        other.set(None);
-        drop(one);
-        assert_eq!(counts(), [0; 3]);
-    }
-}
