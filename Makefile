@@ -95,7 +95,7 @@ e2e: controlplane gitops-tools build ## Run the scenarios against real servers; 
 	@hack/test.sh "$(tests) --test e2e -- $(ARGS)"
 
 # The modules whose own properties parse.
-parsers = api:: checks:: gardener:: report::recall observer::nodes runtime::answers \
+parsers = api:: checks:: gardener:: observer::nodes runtime::answers \
 	runtime::rights shoot::
 
 .PHONY: fuzz

@@ -42,10 +42,10 @@ pub struct Index {
 }
 
 /// A policy, and the clusters that it selects.
-#[derive(Debug, PartialEq)]
-pub struct PolicyView<'a> {
+#[derive(Clone, Debug, PartialEq)]
+pub struct PolicyView {
     /// The policy, with its problems.
-    pub policy: &'a Policy,
+    pub policy: Policy,
     /// The clusters to which it applies.
     pub selected: Vec<Arc<str>>,
     /// The clusters that no policy selects any more, and this one did last.
@@ -145,10 +145,10 @@ impl Index {
     }
 
     /// A policy with the clusters that it selects, and those that it lost to others.
-    pub fn policy_view(&self, policy: &str) -> Option<PolicyView<'_>> {
+    pub fn policy_view(&self, policy: &str) -> Option<PolicyView> {
         let policy = self.policies.get(policy)?;
         let mut view = PolicyView {
-            policy,
+            policy: policy.clone(),
             selected: vec![],
             kept: vec![],
             lost: BTreeMap::new(),
@@ -301,7 +301,7 @@ impl Entry {
             Some(rules) => rules.settings.for_cluster(&self.cluster).map(Arc::new),
             None => Err(SettingsError::Policy {
                 policy: policy.name.clone(),
-                problems: policy.problems().join("; "),
+                problems: policy.problems.join("; "),
             }),
         };
         Selected {

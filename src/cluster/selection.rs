@@ -40,7 +40,8 @@ pub struct Policy {
     pub hold: PolicyHold,
     /// Rules; `None` if it breaks a rule, so that it selects nothing.
     pub rules: Option<Rules>,
-    problems: Vec<String>,
+    /// Mistakes in it, each with the field and what is allowed there; empty for a valid policy.
+    pub problems: Vec<String>,
 }
 
 /// Actions that a policy holds back, whatever else it says.
@@ -114,12 +115,6 @@ impl Policy {
             rules,
             problems,
         }
-    }
-
-    /// Returns what is wrong with the policy, each with the field and what is allowed there; empty for a
-    /// valid one.
-    pub fn problems(&self) -> &[String] {
-        &self.problems
     }
 
     /// Returns what may be a mistake in a valid policy.
@@ -243,7 +238,7 @@ mod tests {
         let policy = policy("a", 0, NEW, |it| {
             it["spec"]["dependentResourceInfos"][0]["ref"]["name"] = json!(dependent);
         });
-        assert_eq!(policy.problems(), &[] as &[String]);
+        assert_eq!(policy.problems, [""; 0]);
         assert_eq!(policy.warnings().len(), warnings);
     }
 
@@ -284,7 +279,7 @@ mod tests {
     #[test]
     fn a_policy_with_problems_selects_nothing() {
         let invalid = policy("a", 9, OLD, |it| it["spec"]["failureThreshold"] = json!(0));
-        assert_eq!(invalid.problems().len(), 1, "{:?}", invalid.problems());
+        assert_eq!(invalid.problems.len(), 1, "{:?}", invalid.problems);
         assert_eq!(chosen(&[invalid, policy("b", 0, NEW, |_| ())]), ["b"]);
     }
 
@@ -297,8 +292,8 @@ mod tests {
                 ..ObjectMeta::default()
             },
         });
-        let [problem] = policy.problems() else {
-            panic!("{:?}", policy.problems());
+        let [problem] = &policy.problems[..] else {
+            panic!("{:?}", policy.problems);
         };
         assert!(problem.starts_with("cannot be read: invalid type: string \"xxx"));
         assert!(policy.hold.undecodable);

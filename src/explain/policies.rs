@@ -14,7 +14,7 @@ pub(super) fn lines(answers: &Answers) -> Vec<String> {
     };
     let selected = assignment.selected.as_ref();
     let describe = |policy: &Policy| {
-        let (name, problems) = (&policy.name, policy.problems().join("; "));
+        let (name, problems) = (&policy.name, policy.problems.join("; "));
         let applies = selected.is_some_and(|it| it.policy == *name);
         let what = match &policy.rules {
             None if applies => format!("applied last, and is waited for: {problems}"),

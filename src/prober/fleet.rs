@@ -21,7 +21,7 @@ use super::{
     io::confirm::confirm,
     reader::ReadContext,
     recall::{self, Known},
-    report::{PolicyReport, Reporter},
+    report::Reporter,
     rights::{AllNeeds, Needs, Reviewer},
     scale::Scaler,
     selection::Selection,
@@ -209,25 +209,13 @@ impl Fleet {
         let Some(reporter) = self.loops.reporter() else {
             return;
         };
-        let mut needs = AllNeeds::new();
-        let reports = index.policies().filter_map(|policy| {
-            let view = index.policy_view(&policy.name)?;
-            needs.insert(policy.name.clone(), Needs::new(&view));
-            Some(PolicyReport {
-                name: policy.name.clone(),
-                uid: policy.uid.clone(),
-                deleting: policy.deleting,
-                hold: policy.hold,
-                held: policy.held,
-                generation: policy.generation,
-                problems: policy.problems().to_vec(),
-                warnings: policy.warnings(),
-                selected: view.selected,
-                kept: view.kept,
-                lost: view.lost,
-            })
-        });
-        reporter.policies(reports.collect());
+        let names = index.policies().map(|policy| &*policy.name);
+        let views: Vec<_> = names.filter_map(|name| index.policy_view(name)).collect();
+        let needs: AllNeeds = views
+            .iter()
+            .map(|view| (view.policy.name.clone(), Needs::new(view)))
+            .collect();
+        reporter.policies(views);
         if *self.needs.borrow() != needs {
             self.needs.send_replace(needs);
         }

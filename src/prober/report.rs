@@ -1,8 +1,8 @@
-//! What is reported of clusters and policies: ClusterHealths, the statuses and the finalizer of
+//! Reports of clusters and policies: ClusterHealths, the statuses and the finalizer of
 //! ProbePolicies, and events.
 //!
 //! The loops hand in a [`ClusterReport`] whenever they know more; the fleet hands in
-//! [`PolicyReport`]s. `status` turns the first into statuses, and `policy` those and the clusters in `brief`: plain
+//! [`PolicyView`](crate::cluster::PolicyView)s. `status` turns the first into statuses, and `policy` those and the clusters in `brief`: plain
 //! functions all. [`status`](crate::report) writes them, and makes events of what has just become otherwise.
 
 mod brief;
@@ -21,7 +21,7 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::jiff::Timestamp;
 
 pub(crate) use self::{metrics::HealthMetrics, writer::Left};
-pub use self::{policy::PolicyReport, wording::evidence, writer::Reporter};
+pub use self::{wording::evidence, writer::Reporter};
 use super::dependents::Problem;
 use super::finding;
 pub use super::finding::{Finding, HEALTHY, HeldBack, reason};
@@ -39,33 +39,33 @@ pub struct ClusterReport {
     /// The policy that applies; of a cluster that none selects, the one that did last and that has
     /// yet to let go of it.
     pub policy: Option<Arc<str>>,
-    /// Whether dependents are written to.
+    /// Mode: whether dependents are written to.
     pub mode: Mode,
-    /// What was found.
+    /// Finding.
     pub finding: Finding,
     /// Its state, as it is observed; `None` while it is not probed.
     pub observed: Option<View>,
-    /// What the checks of its policy, and the looks at its providers of metrics, have come to.
+    /// Results of the checks of its policy, and of the looks at its providers of metrics.
     pub checks: Vec<CheckStatus>,
-    /// Whether the dependents are scaled down.
+    /// State of the dependents.
     pub protection: Protection,
     /// Since when they are.
     pub protected_since: Option<Timestamp>,
-    /// When the outage began, by the last renewal of the first silent lease.
+    /// Start of the outage, by the last renewal of the first silent lease.
     pub silent_since: Option<Timestamp>,
     /// The grace by which it is judged, while it is probed.
     pub grace: Option<Duration>,
-    /// When a protection was ended that had lasted for its policy's maxProtection.
+    /// End of a protection that had lasted for its policy's maxProtection.
     pub max_protection_reached: Option<Timestamp>,
-    /// Whether they are for so long that somebody must look.
+    /// True if they are for so long that somebody must look.
     pub overdue: bool,
-    /// Whether each dependent has been looked at, so that no mark can be unknown.
+    /// True if each dependent has been looked at, so that no mark can be unknown.
     pub looked_at: bool,
-    /// What was last done to them.
+    /// Last act on them.
     pub last_action: Option<LastAction>,
     /// Set while what was found is not acted on yet.
     pub held_back: Option<HeldBack>,
-    /// How many of the nodes that count are ready, while a dependent waits for them.
+    /// Number of nodes that count and are ready, while a dependent waits for them.
     pub awaits: Option<Returning>,
     /// Why it would not be probed, while it is only until it is restored.
     pub let_go: Option<Finding>,
@@ -73,7 +73,7 @@ pub struct ClusterReport {
     pub dependents: Vec<DependentStatus>,
     /// Why dependents are not where they should be.
     pub problems: Vec<Problem>,
-    /// When the cluster was last probed.
+    /// Time of the last probe.
     pub probed: Option<Timestamp>,
 }
 

@@ -1,11 +1,11 @@
-//! How often something may be said that can come and go: a few times in a row, so that what happens
+//! Allowance for what can come and go: a few times in a row, so that what happens
 //! is seen step by step, and then ever so often, since all clusters share one budget of requests.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// So many times in a row: an outage of nodes and one of the API server, each from its beginning to its
+/// Number of times in a row: an outage of nodes and one of the API server, each from its beginning to its
 /// end, and a detour in either ...
 const BURST: u32 = 12;
 /// ... and one more for each that has passed.
@@ -13,22 +13,22 @@ const PAUSE: Duration = Duration::from_secs(60);
 /// A policy changes with each of its clusters.
 const POLICY_PAUSE: Duration = Duration::from_secs(5);
 
-/// How often something may still be said.
+/// Limit of how often something may be said.
 #[derive(Debug)]
 pub(super) struct Allowance {
     burst: u32,
     pause: Duration,
-    /// When none of it is used up any more.
+    /// Time at which none of it is used up any more.
     whole: Instant,
 }
 
 impl Allowance {
-    /// All of it.
+    /// Returns a whole allowance.
     pub(super) fn full() -> Self {
         Self::new(BURST, PAUSE)
     }
 
-    /// That of the status of a policy.
+    /// Returns the allowance of the status of a policy.
     pub(super) fn of_policies() -> Self {
         Self::new(1, POLICY_PAUSE)
     }
@@ -47,7 +47,7 @@ impl Allowance {
         now + used.saturating_sub(self.pause * (self.burst - 1))
     }
 
-    /// It was said. With what has to be said at once it may be said more often than this allows, but
+    /// Counts that it was said. With what has to be said at once it may be said more often than this allows, but
     /// no debt comes of that: what is said last would be outdated for as long.
     pub(super) fn spend(&mut self, now: Instant) {
         self.whole = (self.whole.max(now) + self.pause).min(now + self.pause * self.burst);

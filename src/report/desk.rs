@@ -1,4 +1,4 @@
-//! All objects that are written, and the events that wait.
+//! Desk of a writer: all objects that are written, and the events that wait.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +10,8 @@ use tokio::time::Instant;
 
 use super::{
     conditions::PROTECTING,
-    events::{Event, EventCounts, queue::Queue, regarding},
+    events::{Event, queue::Queue, regarding},
+    metrics::EventCounts,
     object::{Kind, Status},
     request::{Applied, Write},
     slot::{Rank, Slot, owner},
@@ -25,13 +26,13 @@ pub(crate) type Key = (Kind, Arc<str>);
 pub(crate) struct Desk {
     /// In boxes, since half of the places in a tree are empty.
     slots: BTreeMap<Key, Box<Slot>>,
-    /// When each is due that is to be written. A thousand clusters send a hundred reports a second, of
+    /// Times at which objects are due to be written. A thousand clusters send a hundred reports a second, of
     /// which hardly any changes that.
     due: BTreeSet<(Instant, Key)>,
     pub(super) queue: Queue,
 }
 
-/// What is written next.
+/// Object that is written next.
 #[derive(Clone, Debug)]
 pub(super) struct Next {
     pub(super) due: Instant,
@@ -40,7 +41,7 @@ pub(super) struct Next {
 }
 
 impl Desk {
-    /// One without an object, which counts the events that are dropped.
+    /// Returns a desk without an object. It counts the events that are dropped.
     pub(crate) fn new(counts: EventCounts) -> Self {
         Self {
             slots: BTreeMap::new(),
@@ -95,7 +96,7 @@ impl Desk {
         true
     }
 
-    /// Whether a policy carries the finalizer, as the watch says anew.
+    /// Takes up that the watch reports a policy anew with or without the finalizer.
     pub(crate) fn found_finalizer(&mut self, name: &Arc<str>, uid: &Arc<str>, on: bool) {
         let key = (Kind::Finalizer, name.clone());
         let slot = || Box::new(Slot::new(key.0));
@@ -103,7 +104,7 @@ impl Desk {
         self.edit(&key, |slot| slot.found(uid, Status::Finalizer(on)));
     }
 
-    /// Has a ClusterHealth deleted. Its status still counts, unless the cluster is unselected.
+    /// Requests the deletion of a ClusterHealth. Its status still counts, unless the cluster is unselected.
     pub(crate) fn delete(&mut self, name: &Arc<str>, unselected: bool) {
         let key = (Kind::ClusterHealth, name.clone());
         self.edit(&key, |slot| slot.delete(unselected));
@@ -134,7 +135,7 @@ impl Desk {
             .map(|(_, name)| name)
     }
 
-    /// Has an event sent about an object, unless it is to be deleted.
+    /// Queues an event about an object, unless that is to be deleted.
     pub(crate) fn tell(&mut self, key: &Key, event: Event) {
         let (kind, name) = key;
         let Some(slot) = self.slots.get(key).filter(|slot| slot.is_kept()) else {
@@ -149,12 +150,12 @@ impl Desk {
         self.tell_of(regarding, event);
     }
 
-    /// Has an event sent about any other object.
+    /// Queues an event about any other object.
     pub(crate) fn tell_of(&mut self, regarding: ObjectReference, event: Event) {
         self.queue.push(regarding, event);
     }
 
-    /// What is due first, of what is not being written; of all that is due, by its rank. So neither a
+    /// Returns what is due first, of what is not being written; of all that is due, by its rank. So neither a
     /// finalizer nor a protection waits for the statuses of a thousand clusters, nor any other news for
     /// states that come and go.
     pub(super) fn next(&self) -> Option<Next> {
@@ -171,13 +172,13 @@ impl Desk {
         })
     }
 
-    /// How many objects are due to be written and are not being written.
+    /// Returns how many objects are due to be written and are not being written.
     pub(super) fn due(&self) -> usize {
         let now = Instant::now();
         self.due.iter().take_while(|(due, _)| *due <= now).count()
     }
 
-    /// Nothing more is reported: what was put off, so as not to be written too often, is due now.
+    /// Brings forward what was put off, so as not to be written too often: nothing more is reported.
     pub(super) fn close(&mut self) {
         let keys: Vec<Key> = self.due.iter().map(|(_, key)| key.clone()).collect();
         for key in keys {

@@ -14,7 +14,6 @@ use std::borrow::Cow;
 
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
 use kube::{Resource, runtime::events::EventType};
-use prometheus_client::metrics::counter::Counter;
 
 use super::{
     conditions::{READY, find},
@@ -25,7 +24,7 @@ use super::{
 /// Type, reason and action of an event on a dependent or a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
-    /// Whether a person may have to look.
+    /// Warning if a person may have to look.
     type_: EventType,
     reason: &'static str,
     action: &'static str,
@@ -41,15 +40,6 @@ pub(crate) struct Event {
     pub(crate) note: String,
     /// Another object that it is about. Events on one object that differ in it are not counted as one.
     pub(crate) related: Option<Box<ObjectReference>>,
-}
-
-/// How many events were written, and how many were not.
-#[derive(Clone, Debug, Default)]
-pub struct EventCounts {
-    /// Those that the seed has taken.
-    pub written: Counter,
-    /// Those that it refused or did not answer, and those for which there was no room or no time.
-    pub dropped: Counter,
 }
 
 /// A condition whose changes are events.

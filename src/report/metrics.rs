@@ -1,17 +1,33 @@
-//! How the writes of statuses and events fare.
+//! Metrics of the writes of statuses and events.
 
-use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
+use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 
-use super::events::EventCounts;
-use crate::runtime::metrics::Registry;
+use crate::runtime::metrics::{Counters, Registry, metrics};
 
-/// The metrics of a writer, whatever it writes. Clones are the same.
-#[derive(Clone, Debug, Default)]
-pub struct WriterMetrics {
-    writes: Family<[(&'static str, &'static str); 2], Counter>,
-    pub(crate) writing: Gauge,
-    pub(crate) due: Gauge,
-    pub(crate) events: EventCounts,
+metrics! {
+    /// The metrics of a writer, whatever it writes. Clones are the same.
+    pub struct WriterMetrics {
+        /// Writes of statuses and finalizers that ended.
+        writes: Counters<2> as "status_writes",
+        /// Writes of statuses and finalizers that are under way.
+        pub(crate) writing: Gauge as "status_writes_in_flight",
+        /// Objects whose status is due to be written and is not being written yet, as of the last five seconds.
+        pub(crate) due: Gauge as "status_writes_due",
+        /// Events.
+        pub(crate) events: EventCounts,
+    }
+}
+
+metrics! {
+    /// Counts of events that were written, and that were not. Clones are the same.
+    #[derive(Debug)]
+    pub struct EventCounts {
+        /// Kubernetes events that the seed has taken.
+        pub written: Counter as "events_written",
+        /// Kubernetes events that the seed refused or did not answer, for which there was no room or no time, or that
+        /// came too often.
+        pub dropped: Counter as "events_dropped",
+    }
 }
 
 impl WriterMetrics {
@@ -22,33 +38,8 @@ impl WriterMetrics {
             let labels = [("kind", *kind), ("result", "success")];
             drop(self.writes.get_or_create(&labels));
         }
-        registry.register(
-            "status_writes",
-            "Writes of statuses and finalizers that ended",
-            self.writes.clone(),
-        );
-        registry.register(
-            "status_writes_in_flight",
-            "Writes of statuses and finalizers that are under way",
-            self.writing.clone(),
-        );
-        registry.register(
-            "status_writes_due",
-            "Objects whose status is due to be written and is not being written yet, as of the last \
-             five seconds",
-            self.due.clone(),
-        );
-        registry.register(
-            "events_written",
-            "Kubernetes events that the seed has taken",
-            self.events.written.clone(),
-        );
-        registry.register(
-            "events_dropped",
-            "Kubernetes events that the seed refused or did not answer, or for which there was no room \
-             or no time",
-            self.events.dropped.clone(),
-        );
+        self.show(registry);
+        self.events.show(registry);
     }
 
     /// A write of this kind ended.
@@ -58,7 +49,7 @@ impl WriterMetrics {
         self.writes.get_or_create(&labels).inc();
     }
 
-    /// Nothing is written any more.
+    /// Shows that nothing is written any more.
     pub(crate) fn stand_by(&self) {
         self.writing.set(0);
         self.due.set(0);

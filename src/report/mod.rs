@@ -15,9 +15,8 @@ mod slot;
 mod undeclared;
 pub(crate) mod writer;
 
-pub use events::EventCounts;
-pub use metrics::WriterMetrics;
 pub(crate) use metrics::set;
+pub use metrics::{EventCounts, WriterMetrics};
 pub use request::{WriteError, set_finalizer};
 pub use slot::REFRESH;
 pub use writer::Writer;

@@ -134,7 +134,7 @@ impl Status {
     }
 }
 
-/// What is done for a cluster and owed to it, and what decides that.
+/// Returns what is done for a cluster and owed to it, and what decides that.
 fn deeds(status: &ClusterHealthStatus) -> impl PartialEq + '_ {
     (
         (&status.policy, &status.skipped, &status.dependents),
@@ -144,8 +144,8 @@ fn deeds(status: &ClusterHealthStatus) -> impl PartialEq + '_ {
     )
 }
 
-/// A status without what changes from probe to probe: times, counts of leases and nodes, the output of checks, and,
-/// unless the cluster is protected, numbers in sentences, which may be ages, ports or counters.
+/// Returns a status without what changes from probe to probe: times, counts of leases and nodes, the output of checks,
+/// and, unless the cluster is protected, numbers in sentences, which may be ages, ports or counters.
 fn words(status: &ClusterHealthStatus) -> ClusterHealthStatus {
     let mut words = ClusterHealthStatus {
         leases: None,

@@ -60,14 +60,14 @@ pub enum WriteError {
     Shared,
 }
 
-/// Whether it was logged that the definitions are older than the operator.
+/// Set once it was logged that the definitions are older than the operator.
 static OUTDATED: AtomicBool = AtomicBool::new(false);
 
 /// The UID of an object whose status was written.
 pub(super) type Applied = Result<Option<String>, WriteError>;
 
 impl WriteError {
-    /// Whether the object is not there.
+    /// Returns whether the object is not there.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Call(error) if error.code() == Some(404))
     }
@@ -82,7 +82,7 @@ pub(super) struct Write {
     pub(super) uid: Arc<str>,
     /// `None` deletes the ClusterHealth.
     pub(super) status: Option<Status>,
-    /// Whether the ClusterHealth is there, and owned by its Cluster.
+    /// True if the ClusterHealth is there, and owned by its Cluster.
     pub(super) established: bool,
     /// Weight of what is new.
     pub(super) weight: Option<Weight>,

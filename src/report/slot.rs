@@ -1,4 +1,4 @@
-//! One object that is written: what is there, what is wanted, and when that is written.
+//! Slot of one object that is written: what is there, what is wanted, and when that is written.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ const RETRY: Duration = Duration::from_secs(1);
 const RETRY_LIMIT: Duration = Duration::from_secs(60);
 /// Minimum time between two creations of a ClusterHealth that somebody deletes again and again.
 const RECREATE: Duration = Duration::from_secs(1);
-/// What an earlier run left stands for this long while reports are incomplete. Twice the default of probeTimeout.
+/// Time for which the status of an earlier run stands while reports are incomplete. Twice the default of probeTimeout.
 const STANDS: Duration = Duration::from_secs(60);
 
 /// The order of writes that are due at the same time.
@@ -50,7 +50,7 @@ pub(super) struct Slot {
     wanted: Option<Status>,
     /// The status that is there, as far as is known.
     there: Option<Status>,
-    /// Until then what an earlier run left stands while reports are incomplete.
+    /// End of the time for which the status of an earlier run stands while reports are incomplete.
     stands_until: Option<Instant>,
     /// UID of the policy, or of the Cluster, whose status is there; `None` if there is no ClusterHealth.
     owner: Option<Arc<str>>,
@@ -62,9 +62,9 @@ pub(super) struct Slot {
     created: Option<Instant>,
     /// Weight of what is new in the wanted status.
     weight: Option<Weight>,
-    /// When there is something to say.
+    /// Time of the next write, if there is something to say.
     due: Option<Instant>,
-    /// When it is written although it says the same.
+    /// Time of the next write of a status that says the same.
     refresh: Option<Instant>,
     /// Failed writes in a row, each of which may have been carried out all the same.
     failures: u32,
@@ -101,7 +101,7 @@ impl Slot {
         }
     }
 
-    /// One that an earlier run has left with this status.
+    /// Returns an object that an earlier run has left with this status.
     pub(super) fn left(status: Status, uid: Arc<str>, health: Option<String>) -> Self {
         let new = Self::new(status.kind());
         Self {
@@ -123,7 +123,7 @@ impl Slot {
         }
     }
 
-    /// Whether the ClusterHealth is there, or is to be.
+    /// Returns whether the ClusterHealth is there, or is to be.
     pub(super) fn is_kept(&self) -> bool {
         !self.unwanted
     }
@@ -158,7 +158,7 @@ impl Slot {
         Some(events)
     }
 
-    /// Has the ClusterHealth deleted. The newest status still counts, unless the cluster is unselected.
+    /// Requests the deletion of the ClusterHealth. The newest status still counts, unless the cluster is unselected.
     pub(super) fn delete(&mut self, unselected: bool) {
         self.wanted = self.wanted.take().filter(|_| !unselected);
         self.unwanted = true;
@@ -219,12 +219,12 @@ impl Slot {
         }
     }
 
-    /// Whether nobody has any use for it.
+    /// Returns whether the object is neither there nor wanted.
     pub(super) fn is_over(&self) -> bool {
         self.wanted.is_none() && self.owner.is_none() && !self.writing
     }
 
-    /// Nothing more is reported: what was put off is written now.
+    /// Brings forward what was put off: nothing more is reported.
     pub(super) fn close(&mut self) {
         if self.failures == 0 {
             self.due = self.due.map(|due| due.min(Instant::now()));
@@ -287,12 +287,12 @@ impl Slot {
         self.look();
     }
 
-    /// Whether the object is there, with a status of ours: of a ClusterHealth, that its Cluster owns it.
+    /// Returns whether the object is there and is that of this UID: a ClusterHealth is owned by its Cluster.
     fn is_owned(&self) -> bool {
         self.owner.as_ref() == Some(&self.uid)
     }
 
-    /// Has it written if the wanted status differs from the one that is there.
+    /// Schedules a write if the wanted status differs from the one that is there.
     fn look(&mut self) {
         let wanted = self.wanted.as_ref();
         self.weight = wanted.and_then(|wanted| wanted.weigh(self.there.as_ref()));
@@ -315,7 +315,7 @@ impl Slot {
     }
 }
 
-/// When a status that was written now is written again although it says the same.
+/// Returns when a status that was written now is written again although it says the same.
 fn refresh() -> Instant {
     Instant::now() + REFRESH.mul_f64(1.0 - REFRESH_SPREAD * fastrand::f64())
 }

@@ -15,25 +15,25 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     desk::{Desk, Next},
-    events::{EventCounts, outbox::Outbox},
-    metrics::{WriterMetrics, set},
+    events::outbox::Outbox,
+    metrics::{EventCounts, WriterMetrics, set},
     request::{Applied, Write},
     slot::Rank,
 };
 use crate::runtime::{health::Health, seed::Seed, timer::until};
 
-/// So many objects are written at once.
+/// Most objects that are written at the same time.
 const WRITES_AT_ONCE: usize = 16;
 /// While statuses are due that matter more, an event is begun after so many of these: they may be due
 /// without end, and only so many events can wait.
 const WRITES_PER_EVENT: usize = 4;
-/// When the writer is stopped, what is due may still be written within this, and after that events.
+/// Time in which a writer that is stopped may still write what is due, and after that events.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
 /// The name of the writer's loop.
 const LOOP: &str = "writer";
 
-/// What a writer makes statuses of.
+/// Source of the statuses of a writer.
 pub(crate) trait Content: Send + 'static {
     /// Draws conclusions from what was taken up.
     fn review(&mut self, _desk: &mut Desk) {}
@@ -86,7 +86,7 @@ impl Writer {
         (Self { events, run }, sender)
     }
 
-    /// How many events were written, and how many were not.
+    /// Returns how many events were written, and how many were not.
     pub fn event_counts(&self) -> EventCounts {
         self.events.clone()
     }
@@ -108,7 +108,7 @@ struct Writing<C: Content> {
     health: Health,
     writes: FuturesUnordered<BoxFuture<'static, (Write, Applied)>>,
     outbox: Outbox,
-    /// How many writes were begun since the last event was.
+    /// Number of writes that were begun since the last event was.
     overtaken: usize,
 }
 

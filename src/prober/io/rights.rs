@@ -50,8 +50,8 @@ pub(crate) struct Reviewer {
 
 impl Needs {
     /// The needs of this policy. One that selects no cluster, or is not valid, scales nothing.
-    pub(crate) fn new(view: &PolicyView<'_>) -> Self {
-        let policy = view.policy;
+    pub(crate) fn new(view: &PolicyView) -> Self {
+        let policy = &view.policy;
         let settings = match &policy.rules {
             Some(rules) if !view.selected.is_empty() => Some(&rules.settings),
             _ => None,

@@ -1,4 +1,4 @@
-//! What a policy needs to know of a cluster, by the status of its ClusterHealth. So a restart changes
+//! Brief of a cluster for its policy, by the status of its ClusterHealth. So a restart changes
 //! nothing in what is said of a policy until there is something to say.
 
 use super::{
@@ -13,32 +13,32 @@ use crate::{
     },
 };
 
-/// One cluster, in brief.
+/// Cluster, in brief.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Brief {
     /// The responsible policy.
     pub(super) policy: Option<String>,
-    /// Whether its dependents are scaled down.
+    /// State of its dependents.
     pub(super) protection: Protection,
-    /// Whether it is protected, or a dependent is still owed its replicas.
+    /// True if it is protected, or a dependent is still owed its replicas.
     pub(super) protected: bool,
     /// The number of dependents that are owed their replicas.
     pub(super) owed: usize,
-    /// Whether any is, or keeps its mark.
+    /// True if any is, or keeps its mark.
     pub(super) marked: bool,
-    /// Whether each dependent has been looked at; `None` until there is a report in this run.
+    /// True if each dependent has been looked at; `None` until there is a report in this run.
     pub(super) looked_at: Option<bool>,
-    /// Whether it has been protected for too long.
+    /// True if it has been protected for too long.
     pub(super) overdue: bool,
     /// The finding in one word.
     pub(super) reason: String,
-    /// What the finding amounts to.
+    /// Sum of the finding.
     pub(super) standing: Standing,
     /// Why a dependent is not where it should be, in one word.
     pub(super) trouble: Option<String>,
 }
 
-/// What a finding amounts to.
+/// Sum of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     /// Not probed yet.
@@ -52,7 +52,7 @@ pub(super) enum Standing {
 }
 
 impl Brief {
-    /// By its status.
+    /// Returns the brief of a cluster with this status.
     pub(super) fn of(status: &ClusterHealthStatus, looked_at: Option<bool>) -> Self {
         let holds = |kind| holding(&status.conditions, kind);
         let owed = status.dependents.iter().filter(|it| it.owed).count();

@@ -26,7 +26,7 @@ pub(super) fn regarding(namespace: &str, met: &Met) -> ObjectReference {
     }
 }
 
-/// What to tell of it.
+/// Returns the event of what was done or met, if there is one.
 pub(super) fn event(met: &Met, policy: Option<&str>) -> Option<Event> {
     let by = policy.map_or_else(String::new, |policy| format!(" for policy {policy}"));
     let why = match &*met.why {

@@ -1,11 +1,10 @@
 //! Reports for tests.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::time::Duration;
 
-use super::{ClusterReport, finding::Finding, policy::PolicyReport};
+use super::{ClusterReport, finding::Finding};
 use crate::{
     api::{self, DependentRef, DependentStatus, Mode, Protection},
-    cluster::PolicyHold,
     prober::{dependents::Problem, verdict::Assessment},
 };
 
@@ -70,22 +69,5 @@ pub(super) fn assessment(candidates: usize, expired: usize) -> Assessment {
         period: Duration::from_secs(10),
         lacks_machines: true,
         ..Assessment::default()
-    }
-}
-
-/// A policy that selects these clusters, and nothing more.
-pub(super) fn selecting(names: &[&str]) -> PolicyReport {
-    PolicyReport {
-        name: "shoots".into(),
-        uid: "uid".into(),
-        deleting: false,
-        hold: PolicyHold::default(),
-        held: false,
-        generation: 1,
-        problems: vec![],
-        warnings: vec![],
-        selected: names.iter().copied().map(Arc::from).collect(),
-        kept: vec![],
-        lost: BTreeMap::new(),
     }
 }

@@ -2,67 +2,48 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use prometheus_client::metrics::{family::Family, gauge::Gauge};
+use prometheus_client::metrics::gauge::Gauge;
 
-use super::{
-    brief::{Brief, Standing},
-    policy::PolicyReport,
-};
+use super::brief::{Brief, Standing};
 use crate::{
+    cluster::{Policy, PolicyView},
     report::{WriterMetrics, set},
-    runtime::metrics::Registry,
+    runtime::metrics::{Gauges, Registry, metrics},
 };
 
-/// The metrics of the prober's writer. Clones are the same.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct HealthMetrics {
-    policies: Family<[(&'static str, &'static str); 1], Gauge>,
-    clusters: Family<[(&'static str, &'static str); 1], Gauge>,
-    protected: Gauge,
-    overdue: Gauge,
-    owed: Gauge,
-    pub(super) writer: WriterMetrics,
+metrics! {
+    /// The metrics of the prober's writer. Clones are the same.
+    pub(crate) struct HealthMetrics {
+        /// ProbePolicies: enforcing, dry_run (by the mode, or by --dry-run), suspended, invalid, deleting.
+        policies: Gauges<1> as "probe_policies",
+        /// Selected clusters: pending (not probed yet), skipped (not to be probed), judged (probed, with a verdict or
+        /// about to have one), undetermined (cannot be judged; or cannot be probed, since their Shoot cannot be read or
+        /// is in an unknown operation).
+        clusters: Gauges<1> as "clusters",
+        /// Clusters whose dependents are scaled down, or not all back.
+        protected: Gauge as "protected_clusters",
+        /// Clusters that are protected for longer than 30 minutes.
+        overdue: Gauge as "overdue_clusters",
+        /// Dependents that are owed their replicas.
+        owed: Gauge as "owed_dependents",
+        /// Writes and events.
+        pub(super) writer: WriterMetrics,
+    }
 }
 
 impl HealthMetrics {
     /// Shows them.
     pub(crate) fn register(&self, registry: &mut Registry) {
         self.stand_by();
-        registry.register(
-            "probe_policies",
-            "ProbePolicies: enforcing, dry_run (by the mode, or by --dry-run), suspended, invalid, \
-             deleting",
-            self.policies.clone(),
-        );
-        registry.register(
-            "clusters",
-            "Selected clusters: pending (not probed yet), skipped (not to be probed), judged (probed, with a verdict or about to have one), undetermined (cannot be \
-             judged; or cannot be probed, since their Shoot cannot be read or is in an unknown operation)",
-            self.clusters.clone(),
-        );
-        registry.register(
-            "protected_clusters",
-            "Clusters whose dependents are scaled down, or not all back",
-            self.protected.clone(),
-        );
-        registry.register(
-            "overdue_clusters",
-            "Clusters that are protected for longer than 30 minutes",
-            self.overdue.clone(),
-        );
-        registry.register(
-            "owed_dependents",
-            "Dependents that are owed their replicas",
-            self.owed.clone(),
-        );
-        self.writer
-            .register(registry, &["ClusterHealth", "ProbePolicy"]);
+        self.show(registry);
+        let kinds = ["ClusterHealth", "ProbePolicy"];
+        self.writer.register(registry, &kinds);
     }
 
     /// There are these policies.
-    pub(super) fn policies(&self, reports: &[PolicyReport]) {
+    pub(super) fn policies(&self, views: &[PolicyView]) {
         for state in ["enforcing", "dry_run", "suspended", "invalid", "deleting"] {
-            let those = reports.iter().filter(|report| state_of(report) == state);
+            let those = views.iter().filter(|it| state_of(&it.policy) == state);
             let gauge = self.policies.get_or_create(&[("state", state)]);
             set(&gauge, those.count());
         }
@@ -94,8 +75,8 @@ impl HealthMetrics {
     }
 }
 
-fn state_of(report: &PolicyReport) -> &'static str {
-    match report {
+fn state_of(policy: &Policy) -> &'static str {
+    match policy {
         it if it.deleting => "deleting",
         it if !it.problems.is_empty() => "invalid",
         it if it.hold.suspended => "suspended",

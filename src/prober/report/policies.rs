@@ -1,4 +1,4 @@
-//! All policies, and their clusters in brief: who needs the finalizer, and what the statuses of policies say.
+//! Policies, and their clusters in brief: which need the finalizer, and what their statuses say.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,11 +12,12 @@ use super::{
     brief::Brief,
     dependent,
     metrics::HealthMetrics,
-    policy::{self, Policy, PolicyReport},
+    policy::{self, Known},
     status::{is_complete, status},
 };
 use crate::{
     api::{ClusterHealth, ProbePolicy, ProbePolicyStatus},
+    cluster::PolicyView,
     prober::dependents::Event as Met,
     report::{
         desk::Desk,
@@ -27,10 +28,10 @@ use crate::{
     runtime::watch::Change,
 };
 
-/// All policies, and their clusters in brief.
+/// Policies, and their clusters in brief.
 #[derive(Default)]
 pub(super) struct Policies {
-    policies: BTreeMap<Arc<str>, Policy>,
+    policies: BTreeMap<Arc<str>, Known>,
     clusters: BTreeMap<Arc<str>, Brief>,
     /// Statuses that an earlier run has left of policies of which the watch has not told yet.
     left: BTreeMap<Arc<str>, ProbePolicyStatus>,
@@ -40,7 +41,7 @@ pub(super) struct Policies {
 }
 
 impl Policies {
-    /// What an earlier run has left.
+    /// Takes up what an earlier run has left.
     pub(super) fn new(
         clusters: Vec<ClusterHealth>,
         left: BTreeMap<Arc<str>, ProbePolicyStatus>,
@@ -64,7 +65,7 @@ impl Policies {
         }
     }
 
-    /// All that is known of a cluster.
+    /// Takes up all that is known of a cluster.
     pub(super) fn take_cluster(
         &mut self,
         name: &Arc<str>,
@@ -82,7 +83,7 @@ impl Policies {
         }
     }
 
-    /// What was done to a dependent.
+    /// Takes up what was done to a dependent.
     pub(super) fn take_dependent(&self, cluster: &str, met: &Met, desk: &mut Desk) {
         if let Some(event) = dependent::event(met, self.policy_of(cluster)) {
             desk.tell_of(dependent::regarding(cluster, met), event);
@@ -118,26 +119,26 @@ impl Policies {
         self.is_changed = true;
     }
 
-    /// All policies that there are.
-    pub(super) fn take_policies(&mut self, reports: Vec<PolicyReport>, desk: &mut Desk) {
+    /// Takes up all policies that there are.
+    pub(super) fn take_policies(&mut self, views: Vec<PolicyView>, desk: &mut Desk) {
         self.is_changed = true;
-        self.metrics.policies(&reports);
+        self.metrics.policies(&views);
         let mut before = std::mem::take(&mut self.policies);
-        for report in reports {
-            let (name, uid) = (report.name.clone(), report.uid.clone());
+        for view in views {
+            let (name, uid) = (view.policy.name.clone(), view.policy.uid.clone());
             // One that was created anew under its name is another.
-            let known = before.remove(&name).filter(|it| it.report.uid == uid);
-            if known.as_ref().map(|it| it.report.held) != Some(report.held) {
-                desk.found_finalizer(&name, &uid, report.held);
+            let known = before.remove(&name).filter(|it| it.view.policy.uid == uid);
+            if known.as_ref().map(|it| it.view.policy.held) != Some(view.policy.held) {
+                desk.found_finalizer(&name, &uid, view.policy.held);
             }
             if let Some(status) = self.left.remove(&name) {
                 desk.left(&name, &uid, Status::Probe(Box::new(status)));
             }
-            let policy = match known {
-                Some(known) => Policy { report, ..known },
-                None => Policy::new(report),
+            let known = match known {
+                Some(known) => Known { view, ..known },
+                None => Known::new(view),
             };
-            self.policies.insert(name, policy);
+            self.policies.insert(name, known);
         }
         let is_there = |name: &str| self.policies.contains_key(name);
         desk.retain(&[Kind::Finalizer, Kind::ProbePolicy], is_there);
@@ -146,13 +147,13 @@ impl Policies {
     /// The rights that are missing for the policy with this UID.
     pub(super) fn take_rights(&mut self, name: &str, uid: &str, missing: &[String]) {
         let policy = self.policies.get_mut(name);
-        if let Some(policy) = policy.filter(|it| *it.report.uid == *uid) {
+        if let Some(policy) = policy.filter(|it| *it.view.policy.uid == *uid) {
             policy.lacking = policy::lacking(missing);
             self.is_changed = true;
         }
     }
 
-    /// What the watch of ClusterHealths says.
+    /// Takes up what the watch of ClusterHealths says.
     pub(super) fn take_healths(&mut self, change: Change<ObjectMeta>, desk: &mut Desk) {
         let name = |health: &ObjectMeta| health.name.clone().unwrap_or_default();
         match change {
@@ -174,7 +175,7 @@ impl Policies {
         }
     }
 
-    /// There is no such ClusterHealth any more.
+    /// Takes up that there is no such ClusterHealth any more.
     fn take_deletion(&mut self, name: &str, desk: &mut Desk) {
         // What an earlier run has left of a Cluster that is gone.
         if desk.seen(name, None) {
@@ -200,25 +201,26 @@ impl Content for Policies {
             let policy = brief.policy.as_deref().unwrap_or_default();
             of_policies.entry(policy).or_default().push(cluster);
         }
-        for (name, policy) in &mut self.policies {
-            let (deleting, uid) = (policy.report.deleting, &policy.report.uid);
+        for (name, known) in &mut self.policies {
+            let view = &known.view;
+            let (deleting, uid) = (view.policy.deleting, &view.policy.uid);
             let clusters = of_policies.remove(&**name).unwrap_or_default();
             let holding = clusters.into_iter().filter(|(_, it)| {
                 it.protected || it.marked || deleting && it.looked_at != Some(true)
             });
-            policy.holding = holding.map(|(name, _)| name.clone()).collect();
+            known.holding = holding.map(|(name, _)| name.clone()).collect();
             if deleting {
                 // A loop that has not reported yet has not looked.
-                let unreported = policy.report.kept.iter().filter(|kept| {
+                let unreported = view.kept.iter().filter(|kept| {
                     let cluster = self.clusters.get(&***kept);
                     cluster.is_none_or(|it| it.looked_at.is_none())
                 });
-                policy.holding.extend(unreported.cloned());
+                known.holding.extend(unreported.cloned());
             }
             // The API server puts none on an object that is being deleted.
-            let is_held = !policy.holding.is_empty() && (!deleting || policy.report.held);
+            let is_held = !known.holding.is_empty() && (!deleting || view.policy.held);
             desk.want(name, uid, Status::Finalizer(is_held), true);
-            let status = policy::status(policy, |name| self.clusters.get(name));
+            let status = policy::status(known, |name| self.clusters.get(name));
             desk.want(name, uid, Status::Probe(Box::new(status)), true);
         }
     }

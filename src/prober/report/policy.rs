@@ -1,12 +1,8 @@
-//! From a [`PolicyReport`] and what is known of its clusters to the status of a ProbePolicy.
+//! From a [`PolicyView`] and what is known of its clusters to the status of a ProbePolicy.
 
 mod tally;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Write,
-    sync::Arc,
-};
+use std::{collections::BTreeSet, fmt::Write, sync::Arc};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -14,51 +10,23 @@ use self::tally::{Tally, tally};
 use super::brief::Brief;
 use crate::{
     api::{MAX_PROTECTED_NAMES, ProbePolicyStatus},
-    cluster::PolicyHold,
+    cluster::{Policy, PolicyHold, PolicyView},
     report::conditions::{
         self, CONFLICTED, DEGRADED, DELETING, PROTECTING, READY, RECONCILING, STALLED, condition,
     },
 };
 
-/// How many clusters a message names.
+/// Most clusters that a message names.
 const EXAMPLES: usize = 3;
-/// How many rights it names.
+/// Most rights that it names.
 const RIGHTS: usize = 8;
 
 /// Why one that is being deleted is still there: it waits for clusters that it protects.
 const LETTING_GO: &str = "LettingGo";
 
-/// What is known of one policy, beside its clusters.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PolicyReport {
-    /// Its name.
-    pub name: Arc<str>,
-    /// Its `metadata.uid`.
-    pub uid: Arc<str>,
-    /// Whether its deletion has been asked for.
-    pub deleting: bool,
-    /// What it holds back, so that nothing is restored.
-    pub hold: PolicyHold,
-    /// Whether it carries [`FINALIZER`](crate::api::FINALIZER).
-    pub held: bool,
-    /// The generation that this is about.
-    pub generation: i64,
-    /// What is wrong with it.
-    pub problems: Vec<String>,
-    /// What may be a mistake in it.
-    pub warnings: Vec<String>,
-    /// The clusters to which it applies.
-    pub selected: Vec<Arc<str>>,
-    /// The clusters that no policy selects any more, this one having been the last, and that are
-    /// not let go of yet.
-    pub kept: Vec<Arc<str>>,
-    /// The clusters that it selects in vain, by the policy that applies to them.
-    pub lost: BTreeMap<Arc<str>, Vec<Arc<str>>>,
-}
-
 /// A policy, with what is known of it in this run.
-pub(super) struct Policy {
-    pub(super) report: PolicyReport,
+pub(super) struct Known {
+    pub(super) view: PolicyView,
     /// The clusters for which it needs the finalizer: those that it protects, selected or not, and
     /// while it is being deleted also those that have not been looked at.
     pub(super) holding: BTreeSet<Arc<str>>,
@@ -66,10 +34,10 @@ pub(super) struct Policy {
     pub(super) lacking: Option<String>,
 }
 
-impl Policy {
-    pub(super) fn new(report: PolicyReport) -> Self {
+impl Known {
+    pub(super) fn new(view: PolicyView) -> Self {
         Self {
-            report,
+            view,
             holding: BTreeSet::new(),
             lacking: None,
         }
@@ -89,19 +57,19 @@ pub(super) fn lacking(missing: &[String]) -> Option<String> {
 
 /// The status of a policy, without times of transitions.
 pub(super) fn status<'a>(
-    policy: &'a Policy,
+    known: &'a Known,
     cluster: impl Fn(&str) -> Option<&'a Brief>,
 ) -> ProbePolicyStatus {
-    let report = &policy.report;
-    let tally = tally(policy, cluster);
-    let mut wanted = match report.deleting {
+    let policy = &known.view.policy;
+    let tally = tally(known, cluster);
+    let mut wanted = match policy.deleting {
         true => deleting(policy, &tally),
-        false => ready(report, &tally),
+        false => ready(policy, &tally),
     };
-    wanted.push(protecting(report.hold, &tally));
-    wanted.push(degraded(report, &tally, policy.lacking.as_deref()));
-    wanted.push(conflicted(report));
-    let generation = Some(report.generation);
+    wanted.push(protecting(policy.hold, &tally));
+    wanted.push(degraded(policy, &tally, known.lacking.as_deref()));
+    wanted.push(conflicted(&known.view));
+    let generation = Some(policy.generation);
     for condition in &mut wanted {
         condition.observed_generation = generation;
     }
@@ -114,9 +82,9 @@ pub(super) fn status<'a>(
     }
 }
 
-/// What it waits for before it can go.
+/// Says what a policy waits for before it can go.
 fn deleting(policy: &Policy, tally: &Tally) -> Vec<Condition> {
-    if !policy.report.held || tally.awaited.is_empty() {
+    if !policy.held || tally.awaited.is_empty() {
         let message = "the policy is being deleted, and holds nothing back";
         return vec![condition(READY, false, DELETING, message)];
     }
@@ -126,7 +94,7 @@ fn deleting(policy: &Policy, tally: &Tally) -> Vec<Condition> {
          clusterhealth <cluster> -o yaml lists them with their replicas",
         tally.awaited.len(),
         examples(&tally.awaited),
-        restored(policy.report.hold)
+        restored(policy.hold)
     );
     vec![
         condition(READY, false, DELETING, &*message),
@@ -134,7 +102,7 @@ fn deleting(policy: &Policy, tally: &Tally) -> Vec<Condition> {
     ]
 }
 
-/// When the clusters are restored that are not let go yet.
+/// Says when the clusters are restored that are not let go yet.
 fn restored(hold: PolicyHold) -> &'static str {
     match (hold.suspended, hold.dry_run) {
         _ if hold.undecodable => {
@@ -154,7 +122,7 @@ fn restored(hold: PolicyHold) -> &'static str {
 }
 
 /// Says whether the policy is obeyed, whatever becomes of its clusters.
-fn ready(policy: &PolicyReport, tally: &Tally) -> Vec<Condition> {
+fn ready(policy: &Policy, tally: &Tally) -> Vec<Condition> {
     if !policy.problems.is_empty() {
         let problems = policy.problems.join("; ");
         return vec![
@@ -199,10 +167,10 @@ fn protecting(hold: PolicyHold, tally: &Tally) -> Condition {
     condition(PROTECTING, true, "Outage", message)
 }
 
-/// All that is amiss; the reason is that of the gravest, which comes first: nothing could be protected, then a cluster
-/// that has been without its controllers for too long, then those that stay so since the policy holds back, then one
-/// whose dependents are not where they should be, then what could not be protected if it had to be.
-fn degraded(policy: &PolicyReport, tally: &Tally, lacking: Option<&str>) -> Condition {
+/// Says all that is amiss; the reason is that of the gravest, which comes first: nothing could be protected, then a
+/// cluster that has been without its controllers for too long, then those that stay so since the policy holds back, then
+/// one whose dependents are not where they should be, then what could not be protected if it had to be.
+fn degraded(policy: &Policy, tally: &Tally, lacking: Option<&str>) -> Condition {
     let (hold, mut parts) = (policy.hold, vec![]);
     let (probing, many) = (tally.counts.probing, tally.doubtful.len());
     let none = tally.judged == 0 && tally.new == 0;
@@ -227,8 +195,8 @@ fn degraded(policy: &PolicyReport, tally: &Tally, lacking: Option<&str>) -> Cond
         parts.push(("ScalingTrouble", message));
     }
     parts.extend(lacking.map(|message| ("RightsMissing", message.to_owned())));
-    let warnings = policy.warnings.iter();
-    parts.extend(warnings.map(|warning| ("NeededByProbe", warning.clone())));
+    let warnings = policy.warnings().into_iter();
+    parts.extend(warnings.map(|warning| ("NeededByProbe", warning)));
     if tally.judged > 0 && many > 0 {
         let message = format!("{many} of {probing} clusters cannot be judged: {names}");
         parts.push(("Undetermined", message));
@@ -245,12 +213,12 @@ fn degraded(policy: &PolicyReport, tally: &Tally, lacking: Option<&str>) -> Cond
     conditions::degraded(&parts)
 }
 
-fn conflicted(policy: &PolicyReport) -> Condition {
-    let lost: usize = policy.lost.values().map(Vec::len).sum();
+fn conflicted(view: &PolicyView) -> Condition {
+    let lost: usize = view.lost.values().map(Vec::len).sum();
     if lost == 0 {
         return condition(CONFLICTED, false, "NoConflict", "");
     }
-    let winners = policy.lost.iter().take(EXAMPLES);
+    let winners = view.lost.iter().take(EXAMPLES);
     let winners = winners.map(|(winner, its)| format!("{winner} ({} clusters)", its.len()));
     let message = format!(
         "{lost} clusters that this policy selects are left to policies that come before it, by \

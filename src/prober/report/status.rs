@@ -19,7 +19,7 @@ use crate::{
 
 /// Why a cluster is not probed whose policy is suspended.
 const SUSPENDED: &str = "Suspended";
-/// It is given back since it was protected for as long as its policy's maxProtection allows.
+/// Reason of a restore that begins since the cluster was protected for as long as its policy's maxProtection allows.
 const MAX_PROTECTION_REACHED: &str = "MaxProtectionReached";
 /// A dependent waits for the nodes before it is restored.
 const AWAITING_NODES: &str = "AwaitingNodes";
@@ -74,7 +74,7 @@ pub(super) fn status(report: &ClusterReport) -> ClusterHealthStatus {
     }
 }
 
-/// Whether all is known that a status tells. Until then, what an earlier run left may stand.
+/// Returns whether all is known that a status tells. Until then, what an earlier run left may stand.
 pub(super) fn is_complete(status: &ClusterHealthStatus) -> bool {
     let unrun = |it: &CheckStatus| it.result == CheckResult::Unknown && it.since.is_none();
     status.reason.as_deref() != Some(PENDING)

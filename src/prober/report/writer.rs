@@ -8,9 +8,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::{ClusterReport, HealthMetrics, PolicyReport, policies::Policies};
+use super::{ClusterReport, HealthMetrics, policies::Policies};
 use crate::{
     api::{ClusterHealth, ProbePolicyStatus},
+    cluster::PolicyView,
     prober::dependents::Event as Met,
     report::{
         desk::Desk,
@@ -26,7 +27,7 @@ const CONTROLLER: &str = "dependency-watchdog-prober";
 #[derive(Clone, Debug)]
 pub struct Reporter(pub(super) Sender<Policies>);
 
-/// What an earlier run has left: the ClusterHealths, and the statuses of the ProbePolicies by name.
+/// Objects that an earlier run has left: the ClusterHealths, and the statuses of the ProbePolicies by name.
 pub(crate) type Left = (Vec<ClusterHealth>, BTreeMap<Arc<str>, ProbePolicyStatus>);
 
 impl Reporter {
@@ -55,7 +56,7 @@ impl Reporter {
         (writer, Self(sender))
     }
 
-    /// All that is known of this cluster.
+    /// Reports all that is known of this cluster.
     pub fn cluster(&self, name: &Arc<str>, report: ClusterReport) {
         let name = name.clone();
         send(&self.0, move |all, desk| {
@@ -63,7 +64,7 @@ impl Reporter {
         });
     }
 
-    /// What was done to a dependent of this cluster, or is amiss with it.
+    /// Reports what was done to a dependent of this cluster, or is amiss with it.
     pub fn dependent(&self, cluster: &Arc<str>, met: Met) {
         let cluster = cluster.clone();
         send(&self.0, move |all, desk| {
@@ -80,7 +81,7 @@ impl Reporter {
         });
     }
 
-    /// This Cluster is gone, and its ClusterHealth is deleted; what is owed to it keeps its policy all
+    /// Reports that this Cluster is gone, and its ClusterHealth is deleted; what is owed to it keeps its policy all
     /// the same, until nobody keeps a record of it any more.
     pub fn cluster_gone(&self, name: &Arc<str>) {
         let name = name.clone();
@@ -93,8 +94,8 @@ impl Reporter {
         send(&self.0, move |all, desk| all.take_gone(&name, true, desk));
     }
 
-    /// All policies that there are.
-    pub fn policies(&self, policies: Vec<PolicyReport>) {
+    /// Reports all policies that there are.
+    pub fn policies(&self, policies: Vec<PolicyView>) {
         send(&self.0, |all, desk| all.take_policies(policies, desk));
     }
 

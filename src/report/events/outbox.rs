@@ -1,31 +1,31 @@
 //! Events that are to be sent: those that wait, and the one on its way. Each is sent once: one that
 //! fails is not worth a second request.
 
-use std::{collections::BTreeMap, env, future, time::Duration};
+use std::{env, future};
 
 use futures::future::BoxFuture;
 use kube::{
     core::Status,
     runtime::events::{self, Recorder},
 };
-use tokio::time::Instant;
 
-use super::{EventCounts, queue::Queue};
-use crate::runtime::seed::{CallError, Seed};
+use super::queue::Queue;
+use crate::{
+    report::{allowance::Allowance, metrics::EventCounts},
+    runtime::seed::{CallError, Seed},
+};
 
 /// The longest note that the API server takes, in bytes.
 const MAX_NOTE: usize = 1_024;
 /// The longest name of an instance that it takes, in bytes.
 const MAX_INSTANCE: usize = 128;
-/// A failure of one kind is logged once in this time.
-const COMPLAIN: Duration = Duration::from_secs(3_600);
 
 /// Sends events one at a time.
 pub(crate) struct Outbox {
     seed: Seed,
     recorder: Recorder,
-    /// The times of the last complaints, by the HTTP status of the failure.
-    complaints: BTreeMap<Option<u16>, Instant>,
+    /// The limit for what the log says of failures.
+    complaints: Allowance,
     /// The event on its way.
     publishing: Option<BoxFuture<'static, Result<(), CallError>>>,
 }
@@ -40,7 +40,7 @@ impl Outbox {
         Self {
             recorder: Recorder::new(seed.client().clone(), reporter),
             seed,
-            complaints: BTreeMap::new(),
+            complaints: Allowance::full(),
             publishing: None,
         }
     }
@@ -93,7 +93,7 @@ impl Outbox {
         }
     }
 
-    /// Whether one is on its way.
+    /// Returns whether one is on its way.
     pub(crate) fn is_sending(&self) -> bool {
         self.publishing.is_some()
     }
@@ -103,28 +103,13 @@ impl Outbox {
             tracing::debug!(%error, "an event was not written: its namespace is being deleted");
             return;
         }
-        if is_due(&mut self.complaints, error.code()) {
-            tracing::warn!(
-                %error,
-                "an event was not written; it is not tried again, and further ones that fail like \
-                 this are only counted for an hour"
-            );
+        if self.complaints.take() {
+            tracing::warn!(%error, "an event was not written; it is not tried again");
         }
     }
 }
 
-/// Whether a failure with this HTTP status is logged.
-fn is_due(complaints: &mut BTreeMap<Option<u16>, Instant>, code: Option<u16>) -> bool {
-    let now = Instant::now();
-    let recent = |before: &Instant| now.duration_since(*before) < COMPLAIN;
-    let due = !complaints.get(&code).is_some_and(recent);
-    if due {
-        complaints.insert(code, now);
-    }
-    due
-}
-
-/// Which replica of the operator this is: its pod.
+/// Returns the name of this replica of the operator: its pod.
 fn instance(controller: &str) -> Option<String> {
     let named = ["POD_NAME", "HOSTNAME"].into_iter();
     let mut named = named.filter_map(|name| env::var(name).ok().filter(|it| !it.is_empty()));
@@ -139,7 +124,7 @@ fn cut(mut text: String, most: usize) -> String {
     text
 }
 
-/// Whether the namespace takes nothing new any more: its control plane is being deleted.
+/// Returns whether the namespace takes nothing new any more: its control plane is being deleted.
 fn is_terminating(status: &Status) -> bool {
     let mut causes = status.details.iter().flat_map(|details| &details.causes);
     causes.any(|cause| cause.reason == "NamespaceTerminating")
@@ -151,16 +136,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn each_kind_of_failure_is_logged_once_an_hour() {
-        let mut complaints = BTreeMap::new();
-        let codes = [Some(403), None, Some(403), Some(404), None];
-        let logged = codes.map(|code| is_due(&mut complaints, code));
-        assert_eq!(logged, [true, true, false, true, false]);
-        tokio::time::advance(COMPLAIN).await;
-        assert!(is_due(&mut complaints, Some(403)));
-    }
 
     #[rstest]
     #[case::terminating("NamespaceTerminating", true)]

@@ -6,9 +6,10 @@ use std::collections::VecDeque;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::EventType;
 
-use super::{Event, EventCounts};
+use super::Event;
+use crate::report::metrics::EventCounts;
 
-/// So many events wait at most: some megabytes, and minutes at the default budget.
+/// Most events that wait: some megabytes, and minutes at the default budget.
 pub(crate) const LIMIT: usize = 1_000;
 
 /// Events that wait, the oldest first.
@@ -21,7 +22,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// One that counts what it drops.
+    /// Returns a queue that counts what it drops.
     pub(crate) fn new(counts: EventCounts) -> Self {
         Self {
             waiting: VecDeque::new(),

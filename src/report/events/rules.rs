@@ -10,7 +10,7 @@ use crate::report::conditions::{
 /// The state of a cluster, which is compared like a condition.
 pub(crate) const STATE: &str = "State";
 
-/// Of a ClusterHealth. It is Degraded whenever it is not Ready, with the same reason.
+/// Rules of a ClusterHealth. It is Degraded whenever it is not Ready, with the same reason.
 pub(crate) const CLUSTER: &[Rule] = &[
     Rule::warning(PROTECTING, &["NotProtected", "Restored", "Released"]),
     Rule::warning(DEGRADED, &["AsExpected"]),
@@ -19,7 +19,7 @@ pub(crate) const CLUSTER: &[Rule] = &[
     Rule::warning(STATE, &["ONLINE", "DEGRADED", "PENDING", "CONNECTING"]),
 ];
 
-/// Of a ProbePolicy.
+/// Rules of a ProbePolicy.
 pub(crate) const PROBE: &[Rule] = &[
     Rule::warning(READY, &["Probing", "DryRun", "Suspended", "Deleting"]),
     Rule::warning(PROTECTING, &["NoOutage"]),
@@ -31,7 +31,7 @@ pub(crate) const PROBE: &[Rule] = &[
     },
 ];
 
-/// Of a WeedPolicy.
+/// Rules of a WeedPolicy.
 pub(crate) const WEED: &[Rule] = &[
     Rule::warning(
         READY,

@@ -16,7 +16,7 @@ use crate::{
     weeder::case::{Case, Deed},
 };
 
-/// What is told, and on which object: a pod that is deleted is soon forgotten, so what controls it
+/// Returns the event, and on which object it is: a pod that is deleted is soon forgotten, so what controls it
 /// is told of that.
 pub(super) fn event(case: &Case, deed: &Deed) -> (ObjectReference, Event) {
     let (pod, policy, service) = (&case.pod.name, &case.policy.name, &case.service);

@@ -8,10 +8,10 @@ use crate::{
     report::conditions::{self, DELETING, READY, STALLED, WEEDING, condition},
 };
 
-/// How many services, or failures, a message names.
+/// Most services, or failures, that a message names.
 const EXAMPLES: usize = 3;
 
-/// What keeps pods from being deleted, from the gravest to the least, and how it is told.
+/// Reasons that keep pods from being deleted, from the gravest to the least, and how it is told.
 const TROUBLES: [(&str, &str); 3] = [
     (
         SERVICES_UNWATCHED,
@@ -124,7 +124,7 @@ fn weeding(report: &WeedReport) -> Condition {
     condition(WEEDING, true, "Recovery", message)
 }
 
-/// All that is amiss; the reason is that of the gravest, which comes first.
+/// Says all that is amiss; the reason is that of the gravest, which comes first.
 fn degraded(report: &WeedReport) -> Condition {
     let troubles = TROUBLES.iter().filter_map(|(reason, what)| {
         let told: Vec<&str> = of(report, reason).map(|it| &*it.message).collect();

@@ -31,7 +31,7 @@ impl WeedReporter {
         (writer, Self(sender))
     }
 
-    /// All policies that there are, once all that they are about has been listed: what a report does
+    /// Reports all policies that there are, once all that they are about has been listed: what a report does
     /// not tell is over.
     pub(in crate::weeder) fn policies(&self, policies: Vec<WeedReport>) {
         send(&self.0, move |(), desk| {
@@ -45,7 +45,7 @@ impl WeedReporter {
         });
     }
 
-    /// What was done to a pod, or deliberately not.
+    /// Reports what was done to a pod, or deliberately not.
     pub(in crate::weeder) fn pod(&self, case: Box<Case>, deed: Deed) {
         send(&self.0, move |(), desk| {
             let (regarding, event) = pod::event(&case, &deed);

@@ -9,10 +9,10 @@ use dependency_watchdog::{
         CheckResult, CheckRole, CheckStatus, CheckType, ClusterHealth, ClusterState, FINALIZER,
         Mode, ProbePolicyStatus, Protection,
     },
-    cluster::PolicyHold,
+    cluster::{Policy, PolicyView},
     observer::View,
     prober::{
-        report::{ClusterReport, Finding, PolicyReport, Reporter},
+        report::{ClusterReport, Finding, Reporter},
         verdict::{Assessment, Doubt, Verdict},
     },
     runtime::watch::Change,
@@ -87,22 +87,16 @@ impl Desk {
     }
 
     /// The watch tells of the policy, as the test changes it.
-    fn policy(&self, change: impl FnOnce(&mut PolicyReport)) {
-        let mut report = PolicyReport {
-            name: "p".into(),
-            uid: "uid-p".into(),
-            deleting: false,
-            hold: PolicyHold::default(),
-            held: false,
-            generation: 1,
-            problems: vec![],
-            warnings: vec![],
+    fn policy(&self, change: impl FnOnce(&mut PolicyView)) {
+        let policy = serde_json::from_value(policy("p")).unwrap();
+        let mut view = PolicyView {
+            policy: Policy::new(&policy),
             selected: vec!["a".into()],
             kept: vec![],
             lost: BTreeMap::new(),
         };
-        change(&mut report);
-        self.reporter.policies(vec![report]);
+        change(&mut view);
+        self.reporter.policies(vec![view]);
     }
 
     /// The loop of `a` reports.
@@ -227,7 +221,7 @@ async fn the_finalizer_comes_before_the_status_and_goes_when_all_is_restored() {
         [FINALIZER_WRITE, "PATCH clusterhealths/status/a"]
     );
     assert_eq!(desk.finalizers(), json!(["example.com/other", FINALIZER]));
-    desk.policy(|it| it.held = true);
+    desk.policy(|it| it.policy.held = true);
     desk.tell(healthy()).await;
     assert_eq!(desk.finalizers(), json!(["example.com/other"]));
     desk.policy(|_| ());
@@ -271,7 +265,7 @@ async fn a_policy_that_is_gone_is_not_created_anew() {
     desk.seed.put(&another);
     desk.clock.pass(LONG).await;
     assert_eq!(desk.finalizers(), Value::Null);
-    desk.policy(|it| it.uid = "uid-another".into());
+    desk.policy(|it| it.policy.uid = "uid-another".into());
     desk.clock.pass(MOMENT).await;
     assert_eq!(desk.finalizers(), json!([FINALIZER]));
 }
@@ -286,8 +280,7 @@ async fn a_policy_is_held_until_the_loops_have_looked() {
     });
     let hold = |on: bool| {
         desk.policy(|it| {
-            it.deleting = true;
-            it.held = on;
+            (it.policy.deleting, it.policy.held) = (true, on);
             it.selected = vec![];
             it.kept = vec!["a".into(), "b".into()];
         });

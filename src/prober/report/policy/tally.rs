@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     super::brief::{Brief, Standing},
-    Policy,
+    Known,
 };
 use crate::api::{ClusterCounts, Protection};
 
@@ -25,8 +25,8 @@ pub(super) struct Tally {
     pub(super) awaited: Vec<String>,
 }
 
-pub(super) fn tally<'a>(policy: &'a Policy, cluster: impl Fn(&str) -> Option<&'a Brief>) -> Tally {
-    let selected: BTreeSet<&str> = policy.report.selected.iter().map(|name| &**name).collect();
+pub(super) fn tally<'a>(policy: &'a Known, cluster: impl Fn(&str) -> Option<&'a Brief>) -> Tally {
+    let selected: BTreeSet<&str> = policy.view.selected.iter().map(|name| &**name).collect();
     let known = selected.iter();
     let known: Vec<_> = known
         .filter_map(|name| Some((*name, cluster(name)?)))

@@ -6,7 +6,7 @@ use super::{
     super::{
         ClusterReport,
         finding::Finding,
-        fixtures::{assessment, problem, report, selecting},
+        fixtures::{assessment, problem, report},
     },
     *,
 };
@@ -60,22 +60,34 @@ fn overdue() -> ClusterReport {
     }
 }
 
-fn policy(selected: usize) -> PolicyReport {
-    PolicyReport {
-        generation: 7,
+/// A policy that selects so many clusters.
+fn policy(selected: usize) -> PolicyView {
+    PolicyView {
+        policy: Policy {
+            name: "shoots".into(),
+            uid: "uid".into(),
+            generation: 7,
+            deleting: false,
+            held: false,
+            created: None,
+            hold: PolicyHold::default(),
+            rules: None,
+            problems: vec![],
+        },
         selected: (0..selected).map(|n| format!("shoot-{n}").into()).collect(),
-        ..selecting(&[])
+        kept: vec![],
+        lost: BTreeMap::new(),
     }
 }
 
-fn written(policy: &PolicyReport, reports: Vec<ClusterReport>) -> ProbePolicyStatus {
+fn written(policy: &PolicyView, reports: Vec<ClusterReport>) -> ProbePolicyStatus {
     written_without(&[], policy, reports)
 }
 
 /// By an operator that lacks these rights.
 fn written_without(
     missing: &[String],
-    policy: &PolicyReport,
+    policy: &PolicyView,
     reports: Vec<ClusterReport>,
 ) -> ProbePolicyStatus {
     let names = policy.selected.iter().chain(&policy.kept).cloned();
@@ -85,18 +97,18 @@ fn written_without(
     let clusters: BTreeMap<_, _> = names.zip(briefs).collect();
     let holding = clusters
         .iter()
-        .filter(|(_, it)| it.protected || policy.deleting && it.looked_at != Some(true));
-    let policy = Policy {
+        .filter(|(_, it)| it.protected || policy.policy.deleting && it.looked_at != Some(true));
+    let policy = Known {
         holding: holding.map(|(name, _)| name.clone()).collect(),
         lacking: lacking(missing),
-        ..Policy::new(policy.clone())
+        ..Known::new(policy.clone())
     };
     status(&policy, |name| clusters.get(name))
 }
 
 /// One that keeps the clusters of these names, and selects none.
-fn keeping(kept: &[&str]) -> PolicyReport {
-    PolicyReport {
+fn keeping(kept: &[&str]) -> PolicyView {
+    PolicyView {
         kept: kept.iter().copied().map(Arc::from).collect(),
         ..policy(0)
     }
@@ -142,25 +154,23 @@ const UNREADABLE: PolicyHold = PolicyHold {
 /// The conditions with a message, for each state of a policy and its clusters.
 #[test]
 fn findings() {
-    let held = |hold: PolicyHold| PolicyReport { hold, ..policy(2) };
-    let kept = |hold: PolicyHold| PolicyReport {
-        hold,
-        held: true,
-        ..keeping(&["a", "b"])
+    let held = |hold: PolicyHold| {
+        let mut view = policy(2);
+        view.policy.hold = hold;
+        view
     };
-    let deleting = |policy: PolicyReport| PolicyReport {
-        deleting: true,
-        ..policy
+    let kept = |hold: PolicyHold| {
+        let mut view = keeping(&["a", "b"]);
+        (view.policy.hold, view.policy.held) = (hold, true);
+        view
     };
-    let invalid = PolicyReport {
-        problems: vec!["spec.a: wrong".to_owned(), "spec.b: wrong".to_owned()],
-        ..policy(0)
+    let deleting = |mut view: PolicyView| {
+        view.policy.deleting = true;
+        view
     };
-    let warned = PolicyReport {
-        warnings: vec!["the probe needs etcd-main".to_owned()],
-        ..policy(1)
-    };
-    let outranked = PolicyReport {
+    let mut invalid = policy(0);
+    invalid.policy.problems = ["spec.a: wrong", "spec.b: wrong"].map(str::to_owned).into();
+    let outranked = PolicyView {
         lost: BTreeMap::from([("first".into(), vec!["shoot-0".into(), "shoot-1".into()])]),
         ..policy(0)
     };
@@ -179,7 +189,6 @@ fn findings() {
         written(&policy(2), vec![unread(), doubtful()]),
         written(&policy(3), vec![doubtful(), pending()]),
         written_without(&["patch a".to_owned()], &policy(1), vec![unread()]),
-        written(&warned, vec![healthy()]),
         written(&outranked, vec![]),
         written(&invalid, vec![]),
         written(&held(SUSPENDED), vec![healthy(), protected()]),
@@ -218,9 +227,6 @@ fn findings() {
 
     Ready True Probing: 0 of 1 clusters that are to be probed are judged
     Degraded True NothingJudged: none of 1 clusters can be judged: shoot-0 (Unreachable); the operator lacks rights that the policy calls for, grant them to its ServiceAccount as manifests/prober/rbac.yaml, and in manifests/examples other-dependents and exec-checks, do: patch a
-
-    Ready True Probing: 1 of 1 clusters that are to be probed are judged
-    Degraded True NeededByProbe: the probe needs etcd-main
 
     Ready True Probing: the policy selects no cluster
     Conflicted True Outranked: 2 clusters that this policy selects are left to policies that come before it, by priority, age or name, or that applied last and cannot be read: first (2 clusters); narrow clusterSelector, change priority, or mend what cannot be read
