@@ -1,6 +1,6 @@
-//! What the log says: each window that opens or closes, and each pod.
+//! Log lines of windows that open or close.
 
-use super::case::{Case, Deed, News};
+use super::case::News;
 
 /// Says what has happened.
 pub(super) fn happened(news: &News) {
@@ -18,54 +18,7 @@ pub(super) fn happened(news: &News) {
             policy = &*window.policy.name,
             "the window closes"
         ),
-        News::Pod(case, deed) => pod(case, deed),
-    }
-}
-
-fn pod(case: &Case, deed: &Deed) {
-    let owner = case.pod.controller.as_ref();
-    let owner = owner.map(|owner| format!("{}/{}", owner.kind, owner.name));
-    macro_rules! say {
-        ($level:ident, $message:literal $(, $field:ident = $value:expr)*) => {
-            tracing::$level!(
-                namespace = &*case.namespace,
-                pod = &*case.pod.name,
-                owner,
-                service = &*case.service,
-                policy = &*case.policy.name,
-                $($field = $value,)*
-                $message
-            )
-        };
-    }
-    let containers = case.pod.containers.join(",");
-    let looped = case.pod.since.elapsed().as_secs_f64();
-    let ready = case.ready_since.elapsed().as_secs_f64();
-    match deed {
-        Deed::Weeded => say!(
-            info,
-            "the pod was deleted, to restart at once",
-            containers = containers,
-            looping_seconds = looped,
-            ready_seconds = ready
-        ),
-        Deed::WouldWeed => say!(
-            info,
-            "the pod would be deleted, were the mode not DryRun",
-            containers = containers,
-            looping_seconds = looped,
-            ready_seconds = ready
-        ),
-        Deed::LeftAlone(reason) => say!(
-            info,
-            "the pod is left alone",
-            reason = reason.as_str(),
-            why = reason.message()
-        ),
-        Deed::Refused(message) => say!(
-            warn,
-            "the pod was not deleted; it is tried again",
-            error = message
-        ),
+        // Its event is the line.
+        News::Pod(..) => {}
     }
 }

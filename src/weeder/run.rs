@@ -12,7 +12,7 @@ use super::{
     instruments::Instruments,
     log,
     metrics::WeederMetrics,
-    report::{SERVICES_UNWATCHED, WeedReport, WeedReporter, WeedTrouble},
+    report::{SERVICES_UNWATCHED, WeedReporter, WeedTrouble},
     state::{Scope, State},
     watches::{self, Pods, Slices},
 };
@@ -67,7 +67,7 @@ pub async fn run(weeder: Weeder, stop: CancellationToken) {
         deletions: FuturesUnordered::new(),
         reporter,
         started: Instant::now(),
-        said: None,
+        has_reported: false,
         unwatched: Unwatched::default(),
         due: None,
         metrics: instruments.weeder.clone(),
@@ -94,9 +94,9 @@ struct Weeding {
     deletions: FuturesUnordered<BoxFuture<'static, Done>>,
     reporter: WeedReporter,
     started: Instant,
-    /// What was last reported.
-    said: Option<Vec<WeedReport>>,
-    /// The same of watches.
+    /// Set once policies were reported.
+    has_reported: bool,
+    /// Watches that were last reported as broken.
     unwatched: Unwatched,
     /// When the next report is due.
     due: Option<Instant>,
@@ -192,7 +192,7 @@ impl Weeding {
     fn report(&mut self) {
         self.due = None;
         let expected = self.started + START;
-        if self.said.is_none() && !self.state.services_listed() && Instant::now() < expected {
+        if !self.has_reported && !self.state.services_listed() && Instant::now() < expected {
             self.due = Some(expected);
         } else if self.state.is_listed() {
             self.unwatched = self.unwatched();
@@ -202,10 +202,8 @@ impl Weeding {
                 report.troubles.extend(services.clone());
             }
             self.metrics.reported(&reports, self.state.waiting());
-            if self.said.as_ref() != Some(&reports) {
-                self.reporter.policies(reports.clone());
-                self.said = Some(reports);
-            }
+            self.reporter.policies(reports);
+            self.has_reported = true;
         }
     }
 

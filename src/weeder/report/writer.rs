@@ -49,6 +49,12 @@ impl WeedReporter {
     pub(in crate::weeder) fn pod(&self, case: Box<Case>, deed: Deed) {
         send(&self.0, move |(), desk| {
             let (regarding, event) = pod::event(&case, &deed);
+            let (namespace, pod) = (&*case.namespace, &*case.pod.name);
+            let (policy, reason, note) = (&*case.policy.name, &*event.reason, &event.note);
+            match deed {
+                Deed::Refused(_) => tracing::warn!(namespace, pod, policy, reason, "{note}"),
+                _ => tracing::info!(namespace, pod, policy, reason, "{note}"),
+            }
             desk.tell_of(regarding, event);
         });
     }
