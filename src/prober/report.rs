@@ -3,7 +3,7 @@
 //!
 //! The loops hand in a [`ClusterReport`] whenever they know more; the fleet hands in
 //! [`PolicyView`](crate::cluster::PolicyView)s. `status` turns the first into statuses, and `policy` those and the clusters in `brief`: plain
-//! functions all. [`status`](crate::report) writes them, and makes events of what has just become otherwise.
+//! functions all. [`report`](crate::report) writes them, and makes events of what has just become otherwise.
 
 mod brief;
 mod dependent;

@@ -9,7 +9,6 @@ use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta:
 use tokio::time::Instant;
 
 use super::{
-    conditions::PROTECTING,
     events::{Event, queue::Queue, regarding},
     metrics::EventCounts,
     object::{Kind, Status},
@@ -83,15 +82,8 @@ impl Desk {
             return false;
         };
         for event in events {
-            // A deed is never left out.
-            let slot = self.slots.get_mut(&key);
-            let may = slot.is_some_and(|slot| event.action == PROTECTING || slot.events.take());
-            if may {
-                event.log(&key);
-                self.tell(&key, event);
-            } else {
-                self.queue.counts.dropped.inc();
-            }
+            event.log(&key);
+            self.tell(&key, event);
         }
         true
     }

@@ -42,24 +42,11 @@ pub(crate) struct Event {
     pub(crate) related: Option<Box<ObjectReference>>,
 }
 
-/// A condition whose changes are events.
-pub(crate) struct Rule {
-    pub(crate) condition: &'static str,
-    /// Reasons between which a change is no event: nobody needs to look.
-    pub(crate) quiet: &'static [&'static str],
-    /// Type of the event when another reason begins. The end is Normal.
-    pub(crate) type_: EventType,
-}
+type Reasons = &'static [&'static str];
 
-impl Rule {
-    pub(crate) const fn warning(condition: &'static str, quiet: &'static [&'static str]) -> Self {
-        Self {
-            condition,
-            quiet,
-            type_: EventType::Warning,
-        }
-    }
-}
+/// A condition whose changes are events; its reasons between which a change is none, since nobody needs to look; and
+/// those that only inform, whereas to all others a person may have to look.
+pub(crate) type Rule = (&'static str, Reasons, Reasons);
 
 impl Event {
     pub(crate) fn new(kind: &Kind, note: impl Into<String>) -> Self {
@@ -93,19 +80,22 @@ pub(crate) fn changes<'a>(
     before: impl Fn(&str) -> Option<(&'a str, &'a str)>,
     now: impl Fn(&str) -> Option<(&'a str, &'a str)>,
 ) -> Vec<Event> {
-    let changes = rules.iter().filter_map(|rule| {
-        let loud = |reason: &&str| !rule.quiet.contains(reason);
-        let was = before(rule.condition).map(|it| it.0).filter(loud);
-        let (reason, message) = now(rule.condition)?;
+    let changes = rules.iter().filter_map(|(condition, quiet, normal)| {
+        let loud = |reason: &&str| !quiet.contains(reason);
+        let was = before(condition).map(|it| it.0).filter(loud);
+        let (reason, message) = now(condition)?;
         let is = Some(reason).filter(loud);
         if was == is {
             return None;
         }
         let ready = now(READY).map_or("", |it| it.1);
         Some(Event {
-            type_: is.map_or(EventType::Normal, |_| rule.type_),
+            type_: match is {
+                Some(reason) if !normal.contains(&reason) => EventType::Warning,
+                _ => EventType::Normal,
+            },
             reason: reason.to_owned().into(),
-            action: rule.condition,
+            action: condition,
             note: if message.is_empty() { ready } else { message }.to_owned(),
             related: None,
         })
@@ -138,15 +128,15 @@ mod tests {
 
     use super::*;
 
-    const RULES: &[Rule] = &[Rule::warning("Protecting", &["NotProtected", "Restored"])];
+    const RULES: &[Rule] = &[("Protecting", &["NotProtected", "Restored"], &["Protected"])];
 
     #[rstest]
     #[case::begins("NotProtected", "ScalingDown", Some(EventType::Warning))]
-    #[case::goes_on("ScalingDown", "Protected", Some(EventType::Warning))]
+    #[case::goes_on("ScalingDown", "Protected", Some(EventType::Normal))]
     #[case::lasts("Protected", "Protected", None)]
     #[case::ends("Protected", "Restored", Some(EventType::Normal))]
     #[case::is_well("Restored", "NotProtected", None)]
-    #[case::is_found("", "Protected", Some(EventType::Warning))]
+    #[case::is_found("", "ScalingDown", Some(EventType::Warning))]
     #[case::is_found_well("", "NotProtected", None)]
     #[case::is_gone("Protected", "", None)]
     fn a_change_is_told_once(

@@ -24,8 +24,7 @@ metrics! {
     pub struct EventCounts {
         /// Kubernetes events that the seed has taken.
         pub written: Counter as "events_written",
-        /// Kubernetes events that the seed refused or did not answer, for which there was no room or no time, or that
-        /// came too often.
+        /// Kubernetes events that the seed refused or did not answer, or for which there was no room or no time.
         pub dropped: Counter as "events_dropped",
     }
 }

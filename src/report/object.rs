@@ -65,11 +65,10 @@ impl Status {
         match (self, there) {
             (Self::Cluster(_) | Self::Finalizer(_), None) => Some(Weight::Deed),
             (Self::Cluster(wanted), Some(Self::Cluster(there))) => {
-                if deeds(wanted) != deeds(there) {
-                    Some(Weight::Deed)
-                } else {
-                    (words(wanted) != words(there)).then_some(Weight::Words)
-                }
+                let words = || (words(wanted) != words(there)).then_some(Weight::Words);
+                (deeds(wanted) != deeds(there))
+                    .then_some(Weight::Deed)
+                    .or_else(words)
             }
             (_, Some(there)) if self == there => None,
             (Self::Finalizer(_), _) => Some(Weight::Deed),

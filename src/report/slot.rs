@@ -1,6 +1,6 @@
 //! Slot of one object that is written: what is there, what is wanted, and when that is written.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::{
     allowance::Allowance,
+    conditions::PROTECTING,
     events::{Event, changes},
     object::{Kind, Status, Weight},
     request::{Applied, Write, complain},
@@ -72,7 +73,9 @@ pub(super) struct Slot {
     /// The limit for writes of what comes and goes, ...
     writes: Allowance,
     /// ... and for events.
-    pub(super) events: Allowance,
+    events: Allowance,
+    /// Reasons before changes of conditions that were too many to be told yet.
+    untold: BTreeMap<&'static str, Option<String>>,
 }
 
 impl Slot {
@@ -98,6 +101,7 @@ impl Slot {
                 Kind::ClusterHealth | Kind::Finalizer => Allowance::full(),
             },
             events: Allowance::full(),
+            untold: BTreeMap::new(),
         }
     }
 
@@ -149,8 +153,22 @@ impl Slot {
         self.stands_until = None;
         let before = self.wanted.as_ref().or(self.there.as_ref());
         status.date(before, wall());
-        let said = |condition: &str| before.and_then(|it| it.said(condition));
-        let events = changes(status.rules(), said, |condition| status.said(condition));
+        let untold = mem::take(&mut self.untold);
+        let said = |condition: &str| match untold.get(condition) {
+            Some(reason) => Some((&**reason.as_ref()?, "")),
+            None => before?.said(condition),
+        };
+        let mut events = changes(status.rules(), said, |condition| status.said(condition));
+        // What is done is always told, anything else in its time.
+        let is_deed = status.weigh(before) == Some(Weight::Deed);
+        events.retain(|event| {
+            let may = is_deed && event.action == PROTECTING || self.events.take();
+            if !may {
+                let before = said(event.action).map(|(reason, _)| reason.to_owned());
+                self.untold.insert(event.action, before);
+            }
+            may
+        });
         self.uid = uid.clone();
         self.wanted = Some(status);
         self.unwanted = false;
@@ -224,9 +242,9 @@ impl Slot {
         self.wanted.is_none() && self.owner.is_none() && !self.writing
     }
 
-    /// Brings forward what was put off: nothing more is reported.
+    /// Brings forward what was put off: nothing more is reported. Words about clusters wait for whoever leads next.
     pub(super) fn close(&mut self) {
-        if self.failures == 0 {
+        if self.failures == 0 && self.kind != Kind::ClusterHealth {
             self.due = self.due.map(|due| due.min(Instant::now()));
         }
     }
@@ -242,7 +260,7 @@ impl Slot {
             weight: self.weight,
             status,
         };
-        self.writing = true;
+        (self.writing, self.due) = (true, None);
         if write.status.is_some() {
             if !write.established {
                 self.created = Some(Instant::now());
@@ -262,7 +280,8 @@ impl Slot {
             Ok(uid) => self.health = uid,
             Err(error) if policy && error.is_not_found() => {}
             Err(error) => {
-                if !write.established {
+                // One that is to be deleted may be there all the same.
+                if !write.established && !self.unwanted {
                     self.owner = None;
                 }
                 complain(&write, self.failures > 0, &error);
@@ -301,7 +320,7 @@ impl Slot {
             return;
         }
         let now = Instant::now();
-        self.due = match self.weight {
+        let due = match self.weight {
             _ if self.unwanted => self.owner.is_some().then_some(now),
             _ if wanted.is_none() => None,
             _ if !self.is_owned() => {
@@ -312,6 +331,8 @@ impl Slot {
             Some(Weight::Words) => Some(self.writes.next(now)),
             None => None,
         };
+        // It keeps its turn, however often it is reported anew.
+        self.due = due.map(|due| self.due.map_or(due, |before| before.min(due)));
     }
 }
 

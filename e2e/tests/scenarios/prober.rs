@@ -221,7 +221,7 @@ async fn the_outage_is_told(shoot: &Shoot) -> Result<()> {
     shown(
         seed,
         &record,
-        &[&protecting, &["Warning", "Protected", until]],
+        &[&protecting, &["Normal", "Protected", until]],
     )
     .await?;
     let policy = ["describe", "probepolicy", namespace];
@@ -232,7 +232,7 @@ async fn the_recovery_is_told(shoot: &Shoot) -> Result<()> {
     let (seed, namespace) = (shoot.control_plane.seed(), shoot.namespace());
     let back = ["Normal", "Restored", "scaled back: "];
     let record = ["describe", "clusterhealth", namespace];
-    shown(seed, &record, &[&["Warning", "Restoring"], &back]).await?;
+    shown(seed, &record, &[&["Normal", "Restoring"], &back]).await?;
     let policy = ["describe", "probepolicy", namespace];
     shown(seed, &policy, &[&["Normal", "NoOutage"]]).await?;
     // All that was told in the shoot's namespace, once each.

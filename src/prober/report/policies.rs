@@ -131,13 +131,14 @@ impl Policies {
             if known.as_ref().map(|it| it.view.policy.held) != Some(view.policy.held) {
                 desk.found_finalizer(&name, &uid, view.policy.held);
             }
-            if let Some(status) = self.left.remove(&name) {
-                desk.left(&name, &uid, Status::Probe(Box::new(status)));
-            }
-            let known = match known {
+            let mut known = match known {
                 Some(known) => Known { view, ..known },
                 None => Known::new(view),
             };
+            if let Some(status) = self.left.remove(&name) {
+                known.lacking = policy::recalled(&status);
+                desk.left(&name, &uid, Status::Probe(Box::new(status)));
+            }
             self.policies.insert(name, known);
         }
         let is_there = |name: &str| self.policies.contains_key(name);

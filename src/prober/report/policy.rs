@@ -21,6 +21,9 @@ const EXAMPLES: usize = 3;
 /// Most rights that it names.
 const RIGHTS: usize = 8;
 
+/// Beginning of the message about missing rights.
+const LACKING: &str = "the operator lacks rights";
+
 /// Why one that is being deleted is still there: it waits for clusters that it protects.
 const LETTING_GO: &str = "LettingGo";
 
@@ -30,7 +33,7 @@ pub(super) struct Known {
     /// The clusters for which it needs the finalizer: those that it protects, selected or not, and
     /// while it is being deleted also those that have not been looked at.
     pub(super) holding: BTreeSet<Arc<str>>,
-    /// The message about missing rights.
+    /// The message about missing rights. Until they could be asked for it is that of an earlier run.
     pub(super) lacking: Option<String>,
 }
 
@@ -44,13 +47,19 @@ impl Known {
     }
 }
 
+/// Returns what an earlier run has said of missing rights.
+pub(super) fn recalled(left: &ProbePolicyStatus) -> Option<String> {
+    let (_, amiss) = conditions::said(&left.conditions, DEGRADED)?;
+    let lacking = amiss.split("; ").find(|it| it.starts_with(LACKING))?;
+    Some(lacking.to_owned())
+}
+
 /// Returns what is to be said of the rights that an outage calls for and that are missing; `None` if none is.
 pub(super) fn lacking(missing: &[String]) -> Option<String> {
     let named = conditions::listed(missing, RIGHTS);
     (!missing.is_empty()).then(|| {
         format!(
-            "the operator lacks rights that the policy calls for, grant them to its ServiceAccount as \
-             manifests/prober/rbac.yaml, and in manifests/examples other-dependents and exec-checks, do: {named}"
+            "{LACKING} that the policy calls for, grant them to its ServiceAccount as manifests/prober/rbac.yaml, and in manifests/examples other-dependents and exec-checks, do: {named}"
         )
     })
 }

@@ -111,9 +111,8 @@ impl Outbox {
 
 /// Returns the name of this replica of the operator: its pod.
 fn instance(controller: &str) -> Option<String> {
-    let named = ["POD_NAME", "HOSTNAME"].into_iter();
-    let mut named = named.filter_map(|name| env::var(name).ok().filter(|it| !it.is_empty()));
-    let instance = named.next();
+    let named = |name: &&str| env::var(name).ok().filter(|it| !it.is_empty());
+    let instance = ["POD_NAME", "HOSTNAME"].iter().find_map(named);
     let instance = instance.or_else(|| events::Reporter::from(controller).instance);
     instance.map(|name| cut(name, MAX_INSTANCE))
 }

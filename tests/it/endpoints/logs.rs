@@ -89,11 +89,11 @@ fn each_transition_is_one_line_with_its_evidence() {
         world.protection("a", "Active").await;
         world.clock.pass(2 * LONG).await;
         let lines = log.take();
-        for reason in ["ScalingDown", "Protected"] {
+        for (reason, level) in [("ScalingDown", "WARN"), ("Protected", "INFO")] {
             let [outage] = with_reason(&lines, reason)[..] else {
                 panic!("{lines:?}");
             };
-            assert_eq!(outage["level"], "WARN");
+            assert_eq!(outage["level"], level);
             let message = outage["message"].as_str().unwrap();
             assert!(message.contains("4 of 4"), "{message}");
         }

@@ -41,7 +41,7 @@ const OUTAGE: [(&str, &[&str]); 5] = [
         &[
             "Warning ScalingDown",
             "Warning NOTREADY",
-            "Warning Protected",
+            "Normal Protected",
         ],
     ),
     ("Deployment ca", &["Warning ScaledDown"]),
@@ -52,7 +52,7 @@ const OUTAGE: [(&str, &[&str]); 5] = [
 const RECOVERY: [(&str, &[&str]); 5] = [
     (
         "ClusterHealth a",
-        &["Warning Restoring", "Normal PENDING", "Normal Restored"],
+        &["Normal Restoring", "Normal PENDING", "Normal Restored"],
     ),
     ("Deployment ca", &["Normal ScaledUp"]),
     ("Deployment kcm", &["Normal ScaledUp"]),

@@ -27,33 +27,27 @@ pub(super) struct Tally {
 
 pub(super) fn tally<'a>(policy: &'a Known, cluster: impl Fn(&str) -> Option<&'a Brief>) -> Tally {
     let selected: BTreeSet<&str> = policy.view.selected.iter().map(|name| &**name).collect();
-    let known = selected.iter();
-    let known: Vec<_> = known
-        .filter_map(|name| Some((*name, cluster(name)?)))
-        .collect();
+    let known = selected
+        .iter()
+        .filter_map(|name| Some((*name, cluster(name)?)));
+    let known: Vec<_> = known.collect();
     let (mut kept, mut awaited) = (vec![], vec![]);
     for name in policy.holding.iter().map(|name| &**name) {
         let seen = cluster(name);
         awaited.push(format!("{name} ({})", state(seen)));
-        kept.extend(
-            seen.filter(|_| !selected.contains(name))
-                .map(|seen| (name, seen)),
-        );
+        let unselected = seen.filter(|_| !selected.contains(name));
+        kept.extend(unselected.map(|seen| (name, seen)));
     }
     let all = || known.iter().chain(&kept);
     let names = |is: fn(&Brief) -> bool| -> Vec<String> {
-        all()
-            .filter(|(_, it)| is(it))
-            .map(|(name, _)| (*name).to_owned())
-            .collect()
+        let those = all().filter(|(_, it)| is(it));
+        those.map(|(name, _)| (*name).to_owned()).collect()
     };
     let mut protected = names(|it| it.protected);
     protected.sort_unstable();
     let are = |standing| {
-        known
-            .iter()
-            .filter(move |(_, it)| it.standing == standing)
-            .count()
+        let those = known.iter().filter(|(_, it)| it.standing == standing);
+        those.count()
     };
     let doubtful = named(known.iter(), |it| {
         (it.standing == Standing::Doubtful).then(|| it.reason.clone())
