@@ -72,6 +72,7 @@ impl Pair {
     /// The second brings to an end what the first has begun, and restores.
     async fn is_finished_by_the_second(&self) -> Result<()> {
         self.shoot.control_plane.resume_pods();
+        becomes(&self.shoot, DEPENDENTS[2], taken(COUNTS[2])).await?;
         self.shoot.is_protected(Protection::Active).await?;
         are(&self.shoot, COUNTS.map(taken)).await?;
         self.shoot.restore_all();

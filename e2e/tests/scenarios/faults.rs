@@ -32,10 +32,8 @@ async fn e2e_whatever_fails_at_whatever_write_the_end_is_the_same(env: Env) -> R
     let stage = Stage::new(&env, "faults").await?;
     let runs = POINTS.iter().enumerate().map(async |(place, point)| {
         let name = format!("p{place}");
-        let problems = match chaos::problems(&stage, &name, *point).await {
-            Ok(problems) => problems,
-            Err(error) => vec![format!("cannot be made: {error:#}")],
-        };
+        let problems = chaos::problems(&stage, &name, *point).await;
+        let problems = problems.unwrap_or_else(|error| vec![format!("cannot be made: {error:#}")]);
         (!problems.is_empty()).then(|| format!("{name}, {point:?}: {}", problems.join("; ")))
     });
     let failures: Vec<String> = join_all(runs).await.into_iter().flatten().collect();
