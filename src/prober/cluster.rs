@@ -39,7 +39,7 @@ pub(super) struct Beginning {
     pub(super) known: Option<Record>,
     /// The cluster was there before the operator.
     pub(super) is_start: bool,
-    /// One of its dependents was marked then.
+    /// True if a dependent was marked then.
     pub(super) is_marked: bool,
 }
 

@@ -57,7 +57,7 @@ pub struct ClusterReport {
     pub grace: Option<Duration>,
     /// End of a protection that had lasted for its policy's maxProtection.
     pub max_protection_reached: Option<Timestamp>,
-    /// True if they are for so long that somebody must look.
+    /// True if its dependents have been scaled down for so long that somebody must look.
     pub overdue: bool,
     /// True if each dependent has been looked at, so that no mark can be unknown.
     pub looked_at: bool,

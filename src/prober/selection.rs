@@ -1,4 +1,4 @@
-//! Which policy applies to which cluster, kept by two watches.
+//! Index of which policy applies to which cluster, kept by two watches.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,10 +12,10 @@ use crate::{
     runtime::watch::{Changes, WatchState, Watches, large_watch_config, watch_config},
 };
 
-/// Which policy applies to which cluster, by watches of both.
+/// Index of which policy applies to which cluster, and the watches of both.
 pub(super) struct Selection {
     pub(super) index: SharedIndex,
-    /// How the watch of ProbePolicies fares.
+    /// State of the watch of ProbePolicies.
     pub(super) policies: WatchState,
     /// The same of Clusters.
     pub(super) clusters: WatchState,

@@ -160,9 +160,9 @@ impl Slot {
         };
         let mut events = changes(status.rules(), said, |condition| status.said(condition));
         // What is done is always told, anything else in its time.
-        let is_deed = status.weigh(before) == Some(Weight::Deed);
+        let is_deed = || status.weigh(before) == Some(Weight::Deed);
         events.retain(|event| {
-            let may = is_deed && event.action == PROTECTING || self.events.take();
+            let may = event.action == PROTECTING && is_deed() || self.events.take();
             if !may {
                 let before = said(event.action).map(|(reason, _)| reason.to_owned());
                 self.untold.insert(event.action, before);

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     desk::{Desk, Next},
     events::outbox::Outbox,
-    metrics::{EventCounts, WriterMetrics, set},
+    metrics::{WriterMetrics, set},
     request::{Applied, Write},
     slot::Rank,
 };
@@ -55,7 +55,6 @@ pub(crate) fn send<C>(to: &Sender<C>, change: impl FnOnce(&mut C, &mut Desk) + S
 
 /// Writes statuses and events.
 pub struct Writer {
-    events: EventCounts,
     run: Box<dyn FnOnce(CancellationToken) -> BoxFuture<'static, ()> + Send>,
 }
 
@@ -70,7 +69,6 @@ impl Writer {
         health: Health,
     ) -> (Self, Sender<C>) {
         let (sender, changes) = mpsc::unbounded_channel();
-        let events = metrics.events.clone();
         let writing = Writing {
             outbox: Outbox::new(seed.clone(), controller),
             seed,
@@ -83,12 +81,7 @@ impl Writer {
             overtaken: 0,
         };
         let run = Box::new(|stop| writing.run(stop).boxed());
-        (Self { events, run }, sender)
-    }
-
-    /// Returns how many events were written, and how many were not.
-    pub fn event_counts(&self) -> EventCounts {
-        self.events.clone()
+        (Self { run }, sender)
     }
 
     /// Writes until this work has ended, and then what is due at that moment: its end may cause the last reports.

@@ -151,9 +151,9 @@ impl Server {
             Side::Seed(_) => Fault::SeedSilent,
             Side::Shoot => Fault::ShootSilent,
         };
-        let mut modes = self.script.modes();
+        let mut mode = self.script.mode();
         // The script outlives this.
-        let _ = modes.wait_for(|modes| !modes.contains(&silent)).await;
+        let _ = mode.wait_for(|mode| *mode != Some(silent)).await;
     }
 
     async fn answer(
@@ -282,11 +282,11 @@ async fn pump(
     mut sender: mpsc::Sender<io::Result<Bytes>>,
     script: Arc<Script>,
 ) {
-    let mut modes = script.modes();
+    let mut mode = script.mode();
     loop {
         let events = tokio::select! {
             biased;
-            _ = modes.wait_for(|modes| modes.contains(&Fault::WatchesGone)) => None,
+            _ = mode.wait_for(|mode| *mode == Some(Fault::WatchesGone)) => None,
             frame = watched.frame() => match frame {
                 Some(Ok(frame)) => Some(frame.into_data().unwrap_or_default()),
                 Some(Err(_)) | None => return,
@@ -298,8 +298,9 @@ async fn pump(
             let _ = sender.send(Ok(format!("{event}\n").into())).await;
             return;
         };
-        let late = |fault: &Fault| matches!(fault, Fault::WatchesLate | Fault::SeedSilent);
-        let _ = modes.wait_for(|modes| !modes.iter().any(late)).await;
+        let is_late =
+            |mode: &Option<Fault>| matches!(mode, Some(Fault::WatchesLate | Fault::SeedSilent));
+        let _ = mode.wait_for(|mode| !is_late(mode)).await;
         if sender.send(Ok(events)).await.is_err() {
             return;
         }

@@ -16,16 +16,13 @@ use tokio::{
     time::sleep,
 };
 
-/// The faults that are at work now, of those that last for a while; one that is at work twice stands
-/// there twice.
-pub(super) type Modes = Vec<Fault>;
-
 /// Shared by the proxies of a run, which ask it, and the run, which arms it and carries out what no
 /// proxy can.
 #[derive(Debug)]
 pub(super) struct Script {
     state: Mutex<State>,
-    modes: watch::Sender<Modes>,
+    /// The fault while it is at work, if it lasts for a while.
+    mode: watch::Sender<Option<Fault>>,
     /// How often all connections to the seed have died.
     deaths: watch::Sender<usize>,
     beside: mpsc::UnboundedSender<Fault>,
@@ -51,7 +48,7 @@ impl Script {
         };
         let script = Self {
             state: Mutex::new(state),
-            modes: watch::Sender::default(),
+            mode: watch::Sender::default(),
             deaths: watch::Sender::default(),
             beside,
         };
@@ -82,7 +79,7 @@ impl Script {
                     let script = Arc::clone(self);
                     tokio::spawn(async move {
                         sleep(time).await;
-                        script.end(fault);
+                        script.end();
                     });
                 }
             }
@@ -91,16 +88,12 @@ impl Script {
     }
 
     fn begin(&self, fault: Fault) {
-        self.modes.send_modify(|modes| modes.push(fault));
+        self.mode.send_replace(Some(fault));
     }
 
     /// What was to be done beside the proxies is done, or what lasts is over.
-    pub(super) fn end(&self, fault: Fault) {
-        self.modes.send_modify(|modes| {
-            if let Some(place) = modes.iter().position(|mode| *mode == fault) {
-                modes.swap_remove(place);
-            }
-        });
+    pub(super) fn end(&self) {
+        self.mode.send_replace(None);
     }
 
     /// What was to go wrong at this write has not, since the API server refused it, as the object was another
@@ -134,8 +127,8 @@ impl Script {
     }
 
     /// What lasts, now and from now on.
-    pub(super) fn modes(&self) -> watch::Receiver<Modes> {
-        self.modes.subscribe()
+    pub(super) fn mode(&self) -> watch::Receiver<Option<Fault>> {
+        self.mode.subscribe()
     }
 
     /// How often all connections to the seed have died, of which those that are made later know nothing.
@@ -145,7 +138,7 @@ impl Script {
 
     /// Whether this is at work now.
     pub(super) fn is_on(&self, fault: Fault) -> bool {
-        self.modes.borrow().contains(&fault)
+        *self.mode.borrow() == Some(fault)
     }
 
     /// Whether nothing has gone wrong yet.
@@ -155,7 +148,7 @@ impl Script {
 
     /// Whether something lasts now, or is yet to be done.
     pub(super) fn is_disturbed(&self) -> bool {
-        !self.modes.borrow().is_empty()
+        self.mode.borrow().is_some()
     }
 
     /// Every write so far.

@@ -213,7 +213,7 @@ impl Loops {
         true
     }
 
-    /// Nobody keeps a record of this cluster any more.
+    /// Has the record of this cluster deleted, which nobody keeps any more.
     fn unselected(&self, name: &Arc<str>) {
         if let Some(term) = &self.term {
             term.reporter.cluster_unselected(name);

@@ -249,8 +249,8 @@ impl LeaseJudge {
         intake
     }
 
-    /// Returns whether Nodes and Machines are to be read now, consistently: a verdict depends on them, or is about to.
-    /// That is so while a suspect is watched, unless they were read less than a renewal period before that began; and
+    /// Returns whether Nodes and Machines are to be read now, consistently: a verdict depends on them, or is about to:
+    /// while a suspect is watched, unless they were read less than a renewal period before that began; and
     /// again and again while the cluster is suspect or protected.
     pub fn wants_facts(&self) -> bool {
         let seen = self.assessment.as_ref();

@@ -88,7 +88,7 @@ impl Reporter {
         send(&self.0, move |all, desk| all.take_gone(&name, false, desk));
     }
 
-    /// Nobody keeps a record of this cluster any more: its ClusterHealth is deleted.
+    /// Reports that nobody keeps a record of this cluster any more: its ClusterHealth is deleted.
     pub fn cluster_unselected(&self, name: &Arc<str>) {
         let name = name.clone();
         send(&self.0, move |all, desk| all.take_gone(&name, true, desk));

@@ -19,7 +19,7 @@ pub const LEASES: &str = "leases";
 const WITH_TIMEOUT: [&str; 5] = ["readyz", "apiService", "exec", "httpGet", "tcpSocket"];
 
 metrics! {
-    /// How long probes take. Clones count for the same.
+    /// Times that probes take. Clones count for the same.
     #[derive(Debug)]
     pub struct ProbeMetrics {
         /// Time that a probe took, from its start to its verdict or failure, by type: leases (the lists of a probe),

@@ -68,7 +68,7 @@ impl Attendant<'_> {
                 demand = self.demands.recv() => {
                     let demand = demand.context("the script is gone")?;
                     self.carry_out(demand).await?;
-                    self.script.end(demand);
+                    self.script.end();
                 }
                 () = sleep(LOOK) => self.look()?,
             }

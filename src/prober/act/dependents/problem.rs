@@ -8,7 +8,7 @@ use crate::{
     prober::{
         scale_error::{
             DEPENDENT_MISSING, KIND_UNKNOWN, NOT_SCALABLE, SCALING_CONFLICTS, SCALING_FAILED,
-            SCALING_FORBIDDEN, ScaleError,
+            ScaleError,
         },
         step::{Memory, Observed},
     },
@@ -26,11 +26,6 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Tells whether the message quotes the seed, whose words may vary.
-    pub fn quotes_the_seed(&self) -> bool {
-        [SCALING_FORBIDDEN, SCALING_CONFLICTS, SCALING_FAILED].contains(&self.reason)
-    }
-
     /// Tells whether the seed does not serve the kind as it must.
     pub(super) fn is_about_the_kind(&self) -> bool {
         [KIND_UNKNOWN, NOT_SCALABLE].contains(&self.reason)

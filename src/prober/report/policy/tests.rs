@@ -84,7 +84,7 @@ fn written(policy: &PolicyView, reports: Vec<ClusterReport>) -> ProbePolicyStatu
     written_without(&[], policy, reports)
 }
 
-/// By an operator that lacks these rights.
+/// The status by an operator that lacks these rights.
 fn written_without(
     missing: &[String],
     policy: &PolicyView,
