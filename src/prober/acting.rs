@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures::{FutureExt as _, future::BoxFuture};
-use tokio::time::Instant;
+use tokio::{sync::Mutex, time::Instant};
 
 use super::{
     decide::{Confirmation, Decider, Effect, Input},
@@ -25,7 +25,7 @@ use super::{
 use crate::{
     api::{DependentRef, Mode, Protection},
     checks::Runner,
-    runtime::timer::until,
+    runtime::{seed::Seed, timer::until},
     util::now::Now,
 };
 
@@ -44,6 +44,9 @@ pub(super) struct Term {
     pub(super) metrics: Arc<ProberMetrics>,
     /// Makes the runs of the policies' checks.
     pub(super) checks: Runner,
+    /// Budget of reads that are not urgent. One at a time waits for its turn, so that a thousand do not go before what is
+    /// reported.
+    pub(super) leisure: Arc<Mutex<Seed>>,
     /// Takes reports.
     pub(super) reporter: Reporter,
 }
@@ -156,9 +159,12 @@ impl Acting {
         let scaler = self.scaler.clone();
         let sent = match request {
             Request::Read { urgent } => {
-                let scaler = if urgent { scaler.acting() } else { scaler };
+                let leisure = (!urgent).then(|| self.term.leisure.clone());
                 let of = of.clone();
                 async move {
+                    if let Some(leisure) = leisure {
+                        leisure.lock().await.turn().await;
+                    }
                     match scaler.see(&of).await {
                         Ok((found, target)) => (Answer::Read(Ok(found)), Some(target)),
                         Err(error) => (Answer::Read(Err(error)), None),

@@ -92,11 +92,10 @@ pub async fn run(prober: Prober, begun: impl Future<Output = ()>, stop: Cancella
     let deletions = watch_cluster_healths(seed.clone(), reporter.clone(), healths);
     let _deletions = AbortOnDropHandle::new(tokio::spawn(deletions));
 
-    let scaler = Scaler::new(seed.clone());
-    let scaler = match prober.dry_run {
-        true => scaler.dry_run(),
-        false => scaler,
-    };
+    let mut scaler = Scaler::new(seed.clone());
+    if prober.dry_run {
+        scaler = scaler.dry_run();
+    }
     let reviewer = Reviewer {
         scaler: scaler.clone(),
         reporter: reporter.clone(),
@@ -117,6 +116,7 @@ pub async fn run(prober: Prober, begun: impl Future<Output = ()>, stop: Cancella
         pace: Arc::default(),
         metrics: instruments.prober.clone(),
         checks: prober.checks,
+        leisure: Arc::new(seed.into()),
         reporter,
     };
     fleet.lead(term, known);

@@ -51,10 +51,11 @@ pub(crate) struct Target {
 }
 
 impl Scaler {
-    /// Scales dependents on this seed. They are read within its budget, and written within that of what acts.
+    /// Scales dependents on this seed, within the budget of what acts.
     pub fn new(seed: Seed) -> Self {
+        let seed = seed.acting();
         Self {
-            writes: Some(seed.acting()),
+            writes: Some(seed.clone()),
             seed,
             namespace: Arc::default(),
             resources: Resources::default(),
@@ -66,15 +67,6 @@ impl Scaler {
     pub fn within(&self, namespace: Arc<str>) -> Self {
         Self {
             namespace,
-            ..self.clone()
-        }
-    }
-
-    /// Reads within the budget of what acts, too.
-    #[must_use]
-    pub fn acting(&self) -> Self {
-        Self {
-            seed: self.seed.acting(),
             ..self.clone()
         }
     }

@@ -193,7 +193,11 @@ impl Weeding {
         let end = Instant::now() + LEG;
         while Instant::now() < end {
             let (pause, event) = self.plan.next();
-            self.pass_and_end(pause).await;
+            self.pass(pause).await;
+            let over = self.open.extract_if(.., |(end, _)| *end <= Instant::now());
+            for (_, end) in over.collect::<Vec<_>>() {
+                self.carry_out(&end).await;
+            }
             // Nothing is done a second time that is not over.
             let is_open = event
                 .end()
@@ -206,15 +210,6 @@ impl Weeding {
                 self.open
                     .push((Instant::now() + self.plan.lasts(&event), end));
             }
-        }
-    }
-
-    /// Lets time pass, and has what is over by then end.
-    async fn pass_and_end(&mut self, time: Duration) {
-        self.pass(time).await;
-        let over = self.open.extract_if(.., |(end, _)| *end <= Instant::now());
-        for (_, end) in over.collect::<Vec<_>>() {
-            self.carry_out(&end).await;
         }
     }
 
@@ -292,23 +287,18 @@ impl Weeding {
 /// A deletion of a pod, if this is one. It counts a moment later than it was noted: what happens at the same time is
 /// noted with some nanoseconds between.
 fn deletion(asked: &Asked) -> Option<Deletion> {
-    let deletion = Deletion::of(asked)?;
-    Some(Deletion {
-        at: deletion.at + MOMENT,
-        ..deletion
-    })
+    let mut deletion = Deletion::of(asked)?;
+    deletion.at += MOMENT;
+    Some(deletion)
 }
 
 /// The same, with the time until which it was under way at least, if it was not held up on its way.
 fn lasting(asked: &Asked) -> Option<Deletion> {
-    let deletion = deletion(asked)?;
-    let lasts = match asked.fate {
+    let mut deletion = deletion(asked)?;
+    deletion.until += match asked.fate {
         Some(Fate::Hang { .. }) => PATIENCE,
         Some(Fate::Late(time)) => time.min(PATIENCE),
         _ => Duration::ZERO,
     };
-    Some(Deletion {
-        until: deletion.until + lasts,
-        ..deletion
-    })
+    Some(deletion)
 }
