@@ -19,7 +19,7 @@
 //! known whether gardenlet decides about them, nor in 7 before gardenlet has taken up the hibernation: 3 comes
 //! before 4, and 6 before 7, so that no mark is removed from what is at zero.
 
-use crate::gardener::{Cluster, LastOperation};
+use crate::gardener::Cluster;
 
 /// Reason why a cluster is not probed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,95 +54,83 @@ pub fn skip(cluster: &Cluster) -> Option<Skip> {
     }
     let shoot = match &cluster.shoot {
         Ok(shoot) => shoot,
-        Err(unreadable) => {
+        Err(why) => {
             let message = format!(
-                "the Cluster cannot be read: {unreadable}; nothing is scaled until its Shoot is \
-                 corrected"
+                "the Cluster cannot be read: {why}; nothing is scaled until its Shoot is corrected"
             );
             return new("Unreadable", Then::Stay, message);
         }
     };
-    let operation = shoot.last_operation.as_ref();
-    let kind = operation.map_or("", |it| &it.kind);
-    let shown = || operation.map_or_else(String::new, ToString::to_string);
-    if shoot.workers.iter().any(|pool| pool.control_plane) {
-        new(
-            "SelfHosted",
-            Then::LetGo,
-            "spec.shoot.spec.provider.workers has a pool with controlPlane: the control plane runs on \
-             the cluster's own nodes, so there is nothing here to scale",
-        )
-    } else if shoot.deleting {
-        deleting("spec.shoot.metadata.deletionTimestamp is set")
-    } else if kind == "Delete" {
-        deleting("spec.shoot.status.lastOperation.type is Delete")
-    } else if kind == "Migrate" {
-        new(
-            "Migrating",
-            Then::Release,
-            "spec.shoot.status.lastOperation.type is Migrate: the control plane moves to another seed",
-        )
-    } else if kind == "LiveMigrate" {
-        let message = format!(
-            "spec.shoot.status.lastOperation is {}: the control plane moves to another seed while it \
-             runs, so nothing is scaled to zero",
-            shown()
-        );
-        new("LiveMigrating", Then::LetGo, message)
-    } else if !["", "Create", "Reconcile", "Restore"].contains(&kind) {
-        let message = format!(
-            "spec.shoot.status.lastOperation is {}, of a type that this version does not know, so \
-             nothing is scaled to zero: look for a newer version",
-            shown()
-        );
-        new("UnknownOperation", Then::LetGo, message)
-    } else if shoot.hibernation_enabled {
+    if shoot
+        .workers
+        .iter()
+        .any(|pool| pool.control_plane.is_some())
+    {
+        let message = "spec.shoot.spec.provider.workers has a pool with controlPlane: the control plane \
+                       runs on the cluster's own nodes, so there is nothing here to scale";
+        return new("SelfHosted", Then::LetGo, message);
+    }
+    if shoot.deleting {
+        return deleting("spec.shoot.metadata.deletionTimestamp is set");
+    }
+    let (operation, state) = (&*shoot.operation, &*shoot.operation_state);
+    let last = format!("{operation} {state}");
+    let last = match last.trim() {
+        "" => "unset",
+        last => last,
+    };
+    let is = format!("spec.shoot.status.lastOperation is {last}");
+    match operation {
+        "Delete" => return deleting(&is),
+        "Migrate" => {
+            let message = format!("{is}: the control plane moves to another seed");
+            return new("Migrating", Then::Release, message);
+        }
+        "LiveMigrate" => {
+            let message = format!(
+                "{is}: the control plane moves to another seed while it runs, so nothing is scaled to zero"
+            );
+            return new("LiveMigrating", Then::LetGo, message);
+        }
+        "" | "Create" | "Reconcile" | "Restore" => {}
+        _ => {
+            let message = format!(
+                "{is}, of a type that this version does not know, so nothing is scaled to zero: look for \
+                 a newer version"
+            );
+            return new("UnknownOperation", Then::LetGo, message);
+        }
+    }
+    if shoot.hibernation_enabled {
         let (then, state) = match (shoot.hibernated, shoot.taken_up) {
             (true, _) => (Then::Release, "is hibernated"),
             (_, true) => (Then::Release, "is being hibernated"),
             _ => (Then::LetGo, "goes on until gardenlet takes that up"),
         };
         let message = format!("spec.shoot.spec.hibernation.enabled is true: the cluster {state}");
-        new("Hibernated", then, message)
-    } else if shoot.hibernated {
-        new(
-            "WakingUp",
-            Then::Release,
-            "spec.shoot.status.hibernated is true and spec.shoot.spec.hibernation.enabled is not: the \
-             cluster is waking up",
-        )
-    } else if shoot.workers.is_empty() {
-        new(
-            "NoWorkers",
-            Then::Restore,
-            "spec.shoot.spec.provider.workers is empty: there are no nodes to lose",
-        )
-    } else {
-        not_yet_there(operation)
+        return new("Hibernated", then, message);
     }
-}
-
-/// While a control plane is put up for the first time on this seed, its parts come and go.
-fn not_yet_there(last: Option<&LastOperation>) -> Option<Skip> {
-    let Some(operation) = last else {
-        let message =
-            "spec.shoot.status.lastOperation is missing: the cluster has not been created yet";
-        return new("NotYetCreated", Then::Stay, message);
-    };
-    let (reason, once) = match (operation.kind.as_str(), operation.state.as_str()) {
+    if shoot.hibernated {
+        let message = "spec.shoot.status.hibernated is true and spec.shoot.spec.hibernation.enabled is \
+                       not: the cluster is waking up";
+        return new("WakingUp", Then::Release, message);
+    }
+    if shoot.workers.is_empty() {
+        let message = "spec.shoot.spec.provider.workers is empty: there are no nodes to lose";
+        return new("NoWorkers", Then::Restore, message);
+    }
+    // While a control plane is put up for the first time on this seed, its parts come and go.
+    let (reason, once) = match (operation, state) {
         ("Reconcile", _) | ("Create" | "Restore", "Succeeded") => return None,
         ("Restore", _) => ("NotYetRestored", "Restore"),
         _ => ("NotYetCreated", "Create"),
     };
-    let message = format!(
-        "spec.shoot.status.lastOperation is {operation}: probed once it is Reconcile or {once} \
-         Succeeded"
-    );
+    let message = format!("{is}: probed once it is Reconcile or {once} Succeeded");
     new(reason, Then::Stay, message)
 }
 
-fn deleting(by: &str) -> Option<Skip> {
-    let message = format!("{by}: the cluster is being deleted");
+fn deleting(why: &str) -> Option<Skip> {
+    let message = format!("{why}: the cluster is being deleted");
     new("Deleting", Then::Release, message)
 }
 
@@ -328,9 +316,9 @@ mod tests {
 
     #[rstest]
     #[case(json!({"metadata": {"deletionTimestamp": "2026-11-20T11:02:33Z"}}), "spec.shoot.metadata.deletionTimestamp is set", Then::Release)]
-    #[case(after("Delete", ""), "lastOperation.type is Delete", Then::Release)]
+    #[case(after("Delete", ""), "lastOperation is Delete: ", Then::Release)]
     #[case(json!({"spec": {"provider": {"workers": [{"name": "w", "controlPlane": {}}]}}}), "provider.workers has a pool with controlPlane", Then::LetGo)]
-    #[case(after("Migrate", ""), "lastOperation.type is Migrate", Then::Release)]
+    #[case(after("Migrate", ""), "lastOperation is Migrate: ", Then::Release)]
     #[case(
         after("LiveMigrate", "Processing"),
         "lastOperation is LiveMigrate Processing",
@@ -346,7 +334,7 @@ mod tests {
     #[case(json!({"spec": {"hibernation": {"enabled": true}}, "status": {"hibernated": true}}), "is hibernated", Then::Release)]
     #[case(json!({"status": {"hibernated": true}}), "status.hibernated is true", Then::Release)]
     #[case(json!({}), "provider.workers is empty", Then::Restore)]
-    #[case(json!({"spec": {"provider": {"workers": [{"name": "w"}]}}}), "lastOperation is missing", Then::Stay)]
+    #[case(json!({"spec": {"provider": {"workers": [{"name": "w"}]}}}), "lastOperation is unset: ", Then::Stay)]
     #[case(
         after("Create", "Failed"),
         "lastOperation is Create Failed",

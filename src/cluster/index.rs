@@ -57,10 +57,8 @@ pub struct PolicyView {
 #[derive(Debug)]
 struct Entry {
     cluster: Cluster,
-    /// The policy that applied last.
+    /// The policy that applied last, as far as is known; an empty name, which none has, once the cluster was let go.
     last: Option<Arc<str>>,
-    /// The cluster was let go, so that nobody is responsible any more.
-    let_go: bool,
     /// `None` until both kinds have been listed.
     assignment: Option<Assignment>,
 }
@@ -71,7 +69,7 @@ impl Index {
     pub fn recall(&mut self, recalled: BTreeMap<Arc<str>, Arc<str>>) {
         self.recalled = recalled;
         for (name, entry) in &mut self.clusters {
-            (entry.last, entry.let_go) = (self.recalled.remove(name), false);
+            entry.last = self.recalled.remove(name);
         }
         self.reassign();
     }
@@ -99,10 +97,9 @@ impl Index {
             Change::All(list) => {
                 let listed: BTreeSet<_> = list.into_iter().map(|it| self.put(it)).collect();
                 self.clusters_listed = true;
-                let gone = self
-                    .clusters
-                    .extract_if(.., |name, _| !listed.contains(name));
-                let gone: Changed = assigned(gone).collect();
+                let is_gone = |name: &Arc<str>, _: &mut Entry| !listed.contains(name);
+                let gone = self.clusters.extract_if(.., is_gone);
+                let gone: Changed = gone.map(|(name, _)| name).collect();
                 &self.reassign() | &gone
             }
             Change::Put(cluster) => {
@@ -114,7 +111,7 @@ impl Index {
             }
             Change::Gone(cluster) => {
                 let gone = self.clusters.remove_entry(&name(&cluster.metadata));
-                assigned(gone).collect()
+                gone.into_iter().map(|(name, _)| name).collect()
             }
         }
     }
@@ -122,8 +119,7 @@ impl Index {
     /// This cluster has been let go: which policy applied last makes no difference any more.
     pub fn forget(&mut self, cluster: &str) {
         if let Some(entry) = self.clusters.get_mut(cluster) {
-            entry.last = None;
-            entry.let_go = true;
+            entry.last = Some(Arc::default());
             entry.refresh(&self.policies);
         }
     }
@@ -154,20 +150,16 @@ impl Index {
             lost: BTreeMap::new(),
         };
         for (cluster, assignment) in self.assignments() {
-            let Some(selected) = &assignment.selected else {
-                let former = assignment.former.as_ref();
-                if former.is_some_and(|it| it.policy == policy.name) {
-                    view.kept.push(cluster.clone());
-                }
-                continue;
-            };
-            if selected.policy == policy.name {
+            let (selected, former) = (&assignment.selected, &assignment.former);
+            if selected.as_ref().is_some_and(|it| it.policy == policy.name) {
                 view.selected.push(cluster.clone());
-            } else if selected.outranked.contains(&policy.name) {
-                view.lost
-                    .entry(selected.policy.clone())
-                    .or_default()
-                    .push(cluster.clone());
+            } else if former.as_ref().is_some_and(|it| it.policy == policy.name) {
+                view.kept.push(cluster.clone());
+            } else if let Some(other) = selected
+                && other.outranked.contains(&policy.name)
+            {
+                let lost = view.lost.entry(other.policy.clone()).or_default();
+                lost.push(cluster.clone());
             }
         }
         Some(view)
@@ -187,20 +179,11 @@ impl Index {
     }
 
     /// Returns whether this Cluster is the one that is known, and comes to the same.
-    pub fn is_as_known(&self, cluster: Cluster) -> bool {
+    pub fn is_as_known(&self, cluster: &Cluster) -> bool {
         let known = self.clusters.get(&name(&cluster.metadata));
         known.is_some_and(|known| {
-            let read = Entry {
-                cluster,
-                last: known.last.clone(),
-                let_go: known.let_go,
-                assignment: None,
-            };
-            let read = read.assign(&self.policies);
-            known.assignment.as_ref().is_some_and(|known| {
-                (&read.uid, &read.skip, &read.selected)
-                    == (&known.uid, &known.skip, &known.selected)
-            })
+            let read = assign(cluster, known.last.as_ref(), &self.policies);
+            known.assignment.as_ref() == Some(&read)
         })
     }
 
@@ -217,17 +200,16 @@ impl Index {
     /// Stores a Cluster, of which it remembers what it did of one of the same name.
     fn put(&mut self, cluster: Cluster) -> Arc<str> {
         let name = name(&cluster.metadata);
-        let (last, let_go, assignment) = match self.clusters.remove(&name) {
-            Some(before) => (before.last, before.let_go, before.assignment),
-            None => (self.recalled.remove(&name), false, None),
-        };
-        let entry = Entry {
-            cluster,
-            last,
-            let_go,
-            assignment,
-        };
-        self.clusters.insert(name.clone(), entry);
+        if let Some(known) = self.clusters.get_mut(&name) {
+            known.cluster = cluster;
+        } else {
+            let entry = Entry {
+                cluster,
+                last: self.recalled.remove(&name),
+                assignment: None,
+            };
+            self.clusters.insert(name.clone(), entry);
+        }
         name
     }
 
@@ -238,23 +220,20 @@ impl Index {
         // What is left of it is about Clusters that are gone; one that comes under the name of one of
         // them is another.
         self.recalled.clear();
-        let mut changed = Changed::new();
-        for (name, entry) in &mut self.clusters {
-            if entry.refresh(&self.policies) {
-                changed.insert(name.clone());
-            }
-        }
-        changed
+        let clusters = self.clusters.iter_mut();
+        let changed = clusters
+            .filter_map(|(name, entry)| entry.refresh(&self.policies).then(|| name.clone()));
+        changed.collect()
     }
 }
 
 impl Entry {
-    /// Assigns the cluster anew and tells whether that made a difference. If it made none, the
+    /// Assigns the cluster anew and returns whether that made a difference. If it made none, the
     /// previous value stays, so that its `Arc`s stay the same.
     fn refresh(&mut self, policies: &Policies) -> bool {
-        let assignment = self.assign(policies);
+        let assignment = assign(&self.cluster, self.last.as_ref(), policies);
         if let Some(selected) = &assignment.selected {
-            (self.last, self.let_go) = (Some(selected.policy.clone()), false);
+            self.last = Some(selected.policy.clone());
         }
         let changed = self.assignment.as_ref() != Some(&assignment);
         if changed {
@@ -262,63 +241,53 @@ impl Entry {
         }
         changed
     }
+}
 
-    fn assign(&self, policies: &Policies) -> Assignment {
-        let last = self.last.as_ref().and_then(|last| policies.get(last));
-        // It may still select the cluster, and may be suspended: no other acts in its place meanwhile.
-        let unreadable = last.filter(|last| last.hold.undecodable && !last.deleting);
-        let selecting = policies.values().filter(|policy| !policy.deleting);
-        let selecting = ranked(selecting, &self.cluster);
-        let first = unreadable.filter(|_| !selecting.is_empty());
-        let mut selecting = first.into_iter().chain(selecting);
-        let selected = selecting.next().map(|policy| Selected {
-            outranked: selecting.map(|policy| policy.name.clone()).collect(),
-            ..self.by(policy)
-        });
-        let former = match &self.last {
-            Some(_) => last,
-            None if self.let_go => None,
-            // It may be held by this cluster, although no record tells.
-            None => {
-                let held = policies.values().filter(|it| it.deleting && it.held);
-                ranked(held, &self.cluster).first().copied()
-            }
-        };
-        let uid = self.cluster.metadata.uid.as_deref();
-        Assignment {
-            uid: uid.unwrap_or_default().into(),
-            skip: skip(&self.cluster),
-            former: former
-                .filter(|_| selected.is_none())
-                .map(|policy| self.by(policy)),
-            selected,
-        }
-    }
-
-    /// The cluster by this policy, whether or not that selects it.
-    fn by(&self, policy: &Policy) -> Selected {
-        let settings = match &policy.rules {
-            Some(rules) => rules.settings.for_cluster(&self.cluster).map(Arc::new),
-            None => Err(SettingsError::Policy {
-                policy: policy.name.clone(),
-                problems: policy.problems.join("; "),
-            }),
-        };
-        Selected {
-            policy: policy.name.clone(),
-            hold: policy.hold,
-            settings,
-            outranked: vec![],
-        }
+/// Assigns a cluster to the policies that select it, or else to the one of this name, which applied last.
+fn assign(cluster: &Cluster, last: Option<&Arc<str>>, policies: &Policies) -> Assignment {
+    let recent = last.and_then(|last| policies.get(last));
+    // It may still select the cluster, and may be suspended: no other acts in its place meanwhile.
+    let unreadable = recent.filter(|last| last.hold.undecodable && !last.deleting);
+    let selecting = policies.values().filter(|policy| !policy.deleting);
+    let selecting = ranked(selecting, cluster);
+    let first = unreadable.filter(|_| !selecting.is_empty());
+    let mut selecting = first.into_iter().chain(selecting);
+    let selected = selecting.next().map(|policy| Selected {
+        outranked: selecting.map(|policy| policy.name.clone()).collect(),
+        ..by(policy, cluster)
+    });
+    let former = recent.or_else(|| {
+        // It may be held by this cluster, although no record tells.
+        let held = policies.values().filter(|it| it.deleting && it.held);
+        ranked(held.filter(|_| last.is_none()), cluster)
+            .into_iter()
+            .next()
+    });
+    let former = former.filter(|_| selected.is_none());
+    Assignment {
+        uid: cluster.metadata.uid.as_deref().unwrap_or_default().into(),
+        skip: skip(cluster),
+        former: former.map(|policy| by(policy, cluster)),
+        selected,
     }
 }
 
-/// Names of those that had been assigned.
-fn assigned(
-    entries: impl IntoIterator<Item = (Arc<str>, Entry)>,
-) -> impl Iterator<Item = Arc<str>> {
-    let entries = entries.into_iter();
-    entries.filter_map(|(name, entry)| entry.assignment.map(|_| name))
+/// Assigns the cluster to this policy, whether or not that selects it.
+fn by(policy: &Policy, cluster: &Cluster) -> Selected {
+    let settings = match &policy.rules {
+        Some(rules) => rules.settings.for_cluster(cluster).map(Arc::new),
+        None => Err(SettingsError::Policy(format!(
+            "the policy {} is not valid, and nothing is scaled until it is: {}",
+            policy.name,
+            policy.problems.join("; ")
+        ))),
+    };
+    Selected {
+        policy: policy.name.clone(),
+        hold: policy.hold,
+        settings,
+        outranked: vec![],
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 use std::{cmp::Reverse, sync::Arc};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kube::core::{DeserializeGuard, error_boundary::InvalidObject};
+use kube::core::DeserializeGuard;
 
 use super::settings::Settings;
 use crate::{
@@ -72,48 +72,44 @@ impl Policy {
     /// A policy as it was decoded; its spec is validated again, since it may have been written
     /// before a rule existed.
     pub fn new(object: &ProbePolicy) -> Self {
-        let hold = PolicyHold {
-            suspended: object.spec.suspend,
-            dry_run: object.spec.mode == Mode::DryRun,
-            undecodable: false,
+        let ProbePolicy { metadata, spec, .. } = object;
+        let problems = problems(spec);
+        let rules = || Rules {
+            selector: spec.cluster_selector.clone(),
+            labels: spec.cluster_labels,
+            priority: spec.priority,
+            settings: Settings::of_policy(name(metadata), spec),
         };
-        let problems = problems(&object.spec);
-        let rules = problems.is_empty().then(|| Rules::new(object));
-        Self::with(&object.metadata, hold, rules, problems)
+        Self {
+            hold: PolicyHold {
+                suspended: spec.suspend,
+                dry_run: spec.mode == Mode::DryRun,
+                undecodable: false,
+            },
+            rules: problems.is_empty().then(rules),
+            problems,
+            ..Self::unreadable(metadata, "")
+        }
     }
 
     /// A policy that cannot be decoded, for instance since a field has another type than its
     /// schema says.
-    fn unreadable(object: &InvalidObject) -> Self {
-        let error: String = object.error.chars().take(MAX_ERROR).collect();
-        let hold = PolicyHold {
-            undecodable: true,
-            ..PolicyHold::default()
-        };
-        let problems = vec![format!("cannot be read: {error}")];
-        Self::with(&object.metadata, hold, None, problems)
-    }
-
-    fn with(
-        metadata: &ObjectMeta,
-        hold: PolicyHold,
-        rules: Option<Rules>,
-        problems: Vec<String>,
-    ) -> Self {
+    fn unreadable(metadata: &ObjectMeta, error: &str) -> Self {
+        let error: String = error.chars().take(MAX_ERROR).collect();
+        let mut finalizers = metadata.finalizers.iter().flatten();
         Self {
-            hold,
             name: name(metadata),
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
             generation: metadata.generation.unwrap_or_default(),
             deleting: metadata.deletion_timestamp.is_some(),
-            held: metadata
-                .finalizers
-                .iter()
-                .flatten()
-                .any(|finalizer| finalizer == FINALIZER),
+            held: finalizers.any(|finalizer| finalizer == FINALIZER),
             created: metadata.creation_timestamp.clone(),
-            rules,
-            problems,
+            hold: PolicyHold {
+                undecodable: true,
+                ..PolicyHold::default()
+            },
+            rules: None,
+            problems: vec![format!("cannot be read: {error}")],
         }
     }
 
@@ -138,25 +134,8 @@ impl From<&DeserializeGuard<ProbePolicy>> for Policy {
     fn from(object: &DeserializeGuard<ProbePolicy>) -> Self {
         match &object.0 {
             Ok(policy) => Self::new(policy),
-            Err(invalid) => Self::unreadable(invalid),
+            Err(invalid) => Self::unreadable(&invalid.metadata, &invalid.error),
         }
-    }
-}
-
-impl Rules {
-    fn new(object: &ProbePolicy) -> Self {
-        let ProbePolicy { metadata, spec, .. } = object;
-        Self {
-            selector: spec.cluster_selector.clone(),
-            labels: spec.cluster_labels,
-            priority: spec.priority,
-            settings: Settings::of_policy(name(metadata), spec),
-        }
-    }
-
-    /// Returns whether they select this cluster.
-    pub fn selects(&self, cluster: &Cluster) -> bool {
-        self.selector.matches(&cluster.labels(self.labels))
     }
 }
 
@@ -170,8 +149,9 @@ pub(super) fn ranked<'a>(
     policies: impl Iterator<Item = &'a Policy>,
     cluster: &Cluster,
 ) -> Vec<&'a Policy> {
-    let selects = |policy: &&Policy| policy.rules.as_ref().is_some_and(|it| it.selects(cluster));
-    let mut selecting: Vec<_> = policies.filter(selects).collect();
+    let selects = |rules: &Rules| rules.selector.matches(&cluster.labels(rules.labels));
+    let selecting = policies.filter(|policy| policy.rules.as_ref().is_some_and(selects));
+    let mut selecting: Vec<_> = selecting.collect();
     selecting.sort_by_key(|policy| policy.rank());
     selecting
 }
@@ -285,13 +265,8 @@ mod tests {
 
     #[test]
     fn a_policy_that_cannot_be_decoded_says_why_within_bounds() {
-        let policy = Policy::unreadable(&InvalidObject {
-            error: format!("invalid type: string {:?}", "x".repeat(10_000)),
-            metadata: ObjectMeta {
-                name: Some("a".to_owned()),
-                ..ObjectMeta::default()
-            },
-        });
+        let error = format!("invalid type: string {:?}", "x".repeat(10_000));
+        let policy = Policy::unreadable(&ObjectMeta::default(), &error);
         let [problem] = &policy.problems[..] else {
             panic!("{:?}", policy.problems);
         };

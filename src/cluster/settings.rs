@@ -8,7 +8,7 @@ use crate::{
         self, DependentRef, DependentResourceInfo, HealthCheck, Mode, ObserverSettings,
         ProbePolicySpec, ScaleInfo,
     },
-    gardener::{Cluster, Shoot, Unreadable},
+    gardener::{Cluster, Shoot},
 };
 
 /// The node conditions for which a node is replaced anyway, so that its silence is no evidence of
@@ -96,27 +96,13 @@ pub struct Scale {
     pub await_nodes: Duration,
 }
 
-/// Why a cluster has no settings although a policy applies. It is not probed; others are.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// Why a cluster has no settings although a policy applies, for people. It is not probed; others are.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingsError {
-    /// The Cluster's own grace period cannot be understood.
-    #[error(
-        "the Cluster's spec.shoot.spec.kubernetes.kubeControllerManager.nodeMonitorGracePeriod is \
-         {0:?}, which is not a duration above 0 such as 40s or 2m0s: correct it in the Shoot; until \
-         then nothing is scaled for this cluster"
-    )]
-    GracePeriod(String),
     /// The policy breaks a rule.
-    #[error("the policy {policy} is not valid, and nothing is scaled until it is: {problems}")]
-    Policy {
-        /// Its name.
-        policy: Arc<str>,
-        /// Problems.
-        problems: String,
-    },
-    /// The Shoot that could override the policy cannot be read.
-    #[error("the Cluster's Shoot cannot be read: {0}; nothing is scaled until it is corrected")]
-    Unreadable(#[from] Unreadable),
+    Policy(String),
+    /// The Shoot, or its own grace period, cannot be understood.
+    Cluster(String),
 }
 
 impl Settings {
@@ -136,12 +122,12 @@ impl Settings {
                 recovery: spec
                     .node_lease_recovery_fraction
                     .unwrap_or(spec.node_lease_failure_fraction),
-                minimum: number(spec.minimum_silent_nodes),
+                minimum: spec.minimum_silent_nodes.unsigned_abs(),
                 interval: spec.probe_interval.get(),
                 jitter_factor: spec.backoff_jitter_factor,
                 timeout: spec.probe_timeout.get(),
-                failure_threshold: number(spec.failure_threshold),
-                success_threshold: number(spec.success_threshold),
+                failure_threshold: spec.failure_threshold.unsigned_abs(),
+                success_threshold: spec.success_threshold.unsigned_abs(),
             },
             initial_delay: spec.initial_delay.get(),
             max_protection: spec.max_protection.as_ref().map(api::Duration::get),
@@ -160,7 +146,11 @@ impl Settings {
     /// What the Cluster would override cannot be understood. There is no fallback to the policy's
     /// value: a grace period that is too short would take a healthy cluster for a silent one.
     pub fn for_cluster(&self, cluster: &Cluster) -> Result<Self, SettingsError> {
-        let shoot = cluster.shoot.as_ref().map_err(Clone::clone)?;
+        let shoot = cluster.shoot.as_ref().map_err(|why| {
+            SettingsError::Cluster(format!(
+                "the Cluster's Shoot cannot be read: {why}; nothing is scaled until it is corrected"
+            ))
+        })?;
         let mut settings = self.clone();
         if let Some(written) = &shoot.node_monitor_grace_period {
             settings.rules.grace = grace(written)?;
@@ -171,28 +161,26 @@ impl Settings {
 }
 
 fn grace(written: &str) -> Result<Duration, SettingsError> {
-    let error = || SettingsError::GracePeriod(written.to_owned());
-    let grace = written.parse::<api::Duration>().map_err(|_| error())?.get();
-    if grace.is_zero() {
-        Err(error())
-    } else {
-        Ok(grace)
-    }
+    let grace = written.parse().ok().map(|grace: api::Duration| grace.get());
+    grace.filter(|grace| !grace.is_zero()).ok_or_else(|| {
+        SettingsError::Cluster(format!(
+            "the Cluster's spec.shoot.spec.kubernetes.kubeControllerManager.nodeMonitorGracePeriod is \
+             {written:?}, which is not a duration above 0 such as 40s or 2m0s: correct it in the Shoot; \
+             until then nothing is scaled for this cluster"
+        ))
+    })
 }
 
 /// An empty list means the default, as in the machine-controller-manager.
 fn pools(shoot: &Shoot) -> BTreeMap<String, Vec<String>> {
-    shoot
-        .workers
-        .iter()
-        .map(|worker| {
-            let conditions = match worker.node_conditions.as_slice() {
-                [] => DEFAULT_NODE_CONDITIONS.map(str::to_owned).to_vec(),
-                own => own.to_vec(),
-            };
-            (worker.name.clone(), conditions)
-        })
-        .collect()
+    let pools = shoot.workers.iter().map(|pool| {
+        let own = pool.machine_controller_manager.as_ref();
+        let own = own.and_then(|own| own.node_conditions.clone());
+        let own = own.filter(|own| !own.is_empty());
+        let default = || DEFAULT_NODE_CONDITIONS.map(str::to_owned).to_vec();
+        (pool.name.clone(), own.unwrap_or_else(default))
+    });
+    pools.collect()
 }
 
 fn dependent(info: &DependentResourceInfo) -> Dependent {
@@ -207,16 +195,11 @@ fn dependent(info: &DependentResourceInfo) -> Dependent {
 fn scale(info: &ScaleInfo) -> Scale {
     let await_nodes = info.await_nodes.as_ref();
     Scale {
-        level: number(info.level),
+        level: info.level.unsigned_abs(),
         initial_delay: info.initial_delay.get(),
         timeout: info.timeout.get(),
         await_nodes: await_nodes.map_or(Duration::ZERO, api::Duration::get),
     }
-}
-
-/// A number that is not below zero in a valid policy.
-fn number(value: i32) -> u32 {
-    u32::try_from(value).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -356,9 +339,9 @@ mod tests {
     #[case("-40s")]
     #[case("0s")]
     fn a_grace_period_that_makes_no_sense_is_an_error_with_a_remedy(#[case] written: &str) {
-        let error = settings(with_grace(json!(written))).unwrap_err();
-        assert_eq!(error, SettingsError::GracePeriod(written.to_owned()));
-        let message = error.to_string();
+        let Err(SettingsError::Cluster(message)) = settings(with_grace(json!(written))) else {
+            panic!("{written:?} is a grace period");
+        };
         assert!(
             message.contains(&format!("nodeMonitorGracePeriod is {written:?}")),
             "{message}"

@@ -3,8 +3,9 @@
 //! The machine-controller-manager keeps one in the cluster's namespace for every node that it
 //! manages; the label `node` names the node.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
+use serde_json::Value;
 
 /// The API group of Machines.
 pub const MACHINES: &str = "machine.sapcloud.io";
@@ -41,37 +42,16 @@ impl MachineList {
 
 #[derive(Deserialize)]
 struct Received {
-    metadata: Metadata,
-    status: Option<Status>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    labels: Option<Labels>,
-    deletion_timestamp: Option<Time>,
-}
-
-#[derive(Deserialize)]
-struct Labels {
-    node: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Status {
-    current_status: Option<CurrentStatus>,
-}
-
-#[derive(Deserialize)]
-struct CurrentStatus {
-    phase: Option<String>,
+    metadata: ObjectMeta,
+    #[serde(default)]
+    status: Value,
 }
 
 impl From<Received> for Machine {
     fn from(Received { metadata, status }: Received) -> Self {
-        let node = metadata.labels.and_then(|labels| labels.node);
-        let phase = status.and_then(|status| status.current_status?.phase);
+        let node = metadata.labels.and_then(|mut labels| labels.remove("node"));
+        let phase = status.pointer("/currentStatus/phase");
+        let phase = phase.and_then(Value::as_str).map(str::to_owned);
         Self {
             node: node.filter(|node| !node.is_empty()),
             phase: phase.filter(|phase| !phase.is_empty()),
@@ -83,7 +63,7 @@ impl From<Received> for Machine {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 

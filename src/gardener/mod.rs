@@ -3,5 +3,5 @@
 mod cluster;
 mod machine;
 
-pub use cluster::{Cluster, LastOperation, Shoot, Unreadable, Worker};
+pub use cluster::{Cluster, MachineSettings, Shoot, Worker};
 pub use machine::{MACHINES, Machine, MachineList};

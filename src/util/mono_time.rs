@@ -1,7 +1,6 @@
 //! Points on this process's monotonic clock, as plain values.
 
 use std::{
-    num::NonZeroU64,
     ops::{Add, Sub},
     sync::LazyLock,
     time::Duration,
@@ -16,13 +15,8 @@ static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 ///
 /// [`Instant`] cannot express a point before the machine booted, where a lease may well have been
 /// renewed. Arithmetic saturates at ±292 years.
-///
-/// `Option<MonoTime>` must be no larger than `MonoTime`: there are several for each of 100,000 leases.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MonoTime(NonZeroU64);
-
-/// The origin is in the middle, so that the order is that of the numbers.
-const MIDDLE: u64 = 1 << 63;
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MonoTime(i64);
 
 impl MonoTime {
     /// Reads the clock.
@@ -32,8 +26,8 @@ impl MonoTime {
 
     /// The instant of this moment; of one that no instant can express, the origin.
     pub(crate) fn instant(self) -> Instant {
-        let (origin, distance) = (*ORIGIN, Duration::from_nanos(self.signed().unsigned_abs()));
-        let instant = match self < Self::default() {
+        let (origin, distance) = (*ORIGIN, Duration::from_nanos(self.0.unsigned_abs()));
+        let instant = match self.0 < 0 {
             true => origin.checked_sub(distance),
             false => origin.checked_add(distance),
         };
@@ -42,36 +36,19 @@ impl MonoTime {
 
     /// The moment `nanos` nanoseconds from the origin, held within ±292 years.
     pub fn from_nanos(nanos: i128) -> Self {
-        let bounded = nanos.clamp(i128::from(i64::MIN), i128::from(i64::MAX));
-        Self::at(i64::try_from(bounded).unwrap_or(i64::MAX))
+        let end = if nanos < 0 { i64::MIN } else { i64::MAX };
+        Self(i64::try_from(nanos).unwrap_or(end))
     }
 
     /// Nanoseconds from the origin.
     pub fn nanos(self) -> i128 {
-        i128::from(self.signed())
-    }
-
-    const fn at(nanos: i64) -> Self {
-        match NonZeroU64::new(nanos.cast_unsigned() ^ MIDDLE) {
-            Some(number) => Self(number),
-            None => Self(NonZeroU64::MIN),
-        }
-    }
-
-    const fn signed(self) -> i64 {
-        (self.0.get() ^ MIDDLE).cast_signed()
+        self.0.into()
     }
 
     /// Returns how long ago `earlier` was; zero if it is still to come.
     pub fn since(self, earlier: MonoTime) -> Duration {
         let nanos = self.nanos() - earlier.nanos();
         Duration::from_nanos(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX))
-    }
-}
-
-impl Default for MonoTime {
-    fn default() -> Self {
-        Self::at(0)
     }
 }
 
@@ -89,7 +66,7 @@ impl Add<Duration> for MonoTime {
     type Output = MonoTime;
 
     fn add(self, duration: Duration) -> MonoTime {
-        MonoTime::at(self.signed().saturating_add(signed(duration)))
+        MonoTime(self.0.saturating_add(signed(duration)))
     }
 }
 
@@ -97,7 +74,7 @@ impl Sub<Duration> for MonoTime {
     type Output = MonoTime;
 
     fn sub(self, duration: Duration) -> MonoTime {
-        MonoTime::at(self.signed().saturating_sub(signed(duration)))
+        MonoTime(self.0.saturating_sub(signed(duration)))
     }
 }
 

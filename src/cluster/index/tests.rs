@@ -244,7 +244,7 @@ fn nothing_is_assigned_before_both_kinds_are_listed() {
         Change::Gone(cluster("b", "dev")),
     ];
     for change in changes {
-        assert_eq!(names(&index.clusters_changed(change)), [""; 0]);
+        index.clusters_changed(change);
         assert_eq!(index.assignments().count(), 0);
     }
     assert!(!index.synced());

@@ -170,7 +170,7 @@ fn settings(assignment: &Assignment, known: Known<'_>) -> Result<Arc<Settings>, 
     let unknown = match assignment.responsible().map(|it| &it.settings) {
         Some(Ok(settings)) => return Ok(settings.clone()),
         // The last settings would act, which a policy that cannot be read may not want any more.
-        Some(Err(error @ SettingsError::Policy { .. }))
+        Some(Err(error @ SettingsError::Policy(_)))
             if assignment.selected.is_none() && !known.hold.undecodable =>
         {
             invalid(error)
@@ -206,13 +206,12 @@ fn skipped(reason: &'static str, message: String) -> Finding {
 }
 
 fn invalid(error: &SettingsError) -> Finding {
-    Finding::Unread {
-        reason: match error {
-            SettingsError::Policy { .. } => "PolicyInvalid",
-            SettingsError::GracePeriod(_) | SettingsError::Unreadable(_) => "ClusterInvalid",
-        },
-        message: error.to_string(),
-    }
+    let (reason, message) = match error {
+        SettingsError::Policy(why) => ("PolicyInvalid", why),
+        SettingsError::Cluster(why) => ("ClusterInvalid", why),
+    };
+    let message = message.clone();
+    Finding::Unread { reason, message }
 }
 
 fn unselected(message: &str) -> Finding {

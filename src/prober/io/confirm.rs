@@ -87,7 +87,7 @@ impl Sources {
         // Hundreds of kilobytes.
         let mut found = self.seed.call(api.list(&named(name))).await?;
         let found = found.items.pop();
-        Ok(found.is_some_and(|cluster| self.index.lock().is_as_known(cluster)))
+        Ok(found.is_some_and(|cluster| self.index.lock().is_as_known(&cluster)))
     }
 
     /// Tells whether the policy of this name says what is known.

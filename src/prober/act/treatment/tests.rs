@@ -76,14 +76,11 @@ fn valid(hold: PolicyHold) -> Option<Selected> {
 }
 
 fn of_the_cluster() -> Option<SettingsError> {
-    Some(SettingsError::GracePeriod("soon".to_owned()))
+    Some(SettingsError::Cluster("soon is no duration".to_owned()))
 }
 
 fn of_the_policy() -> Option<SettingsError> {
-    Some(SettingsError::Policy {
-        policy: "shoots".into(),
-        problems: "spec: no".to_owned(),
-    })
+    Some(SettingsError::Policy("spec: no".to_owned()))
 }
 
 /// The treatment of a Cluster that this policy selects, or one did last, in a few words.
