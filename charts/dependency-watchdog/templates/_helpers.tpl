@@ -1,12 +1,11 @@
-{{/* The components that are enabled, each with its values, its name and that of its ServiceAccount. */}}
+{{/* The components that are enabled, each with its values and its name, which its ServiceAccount has, too. */}}
 {{- define "dwd.components" -}}
 {{- $enabled := list }}
 {{- range $component := list "prober" "weeder" }}
 {{- $values := get $.Values $component }}
 {{- if $values.enabled }}
 {{- $name := printf "dwd-%s" $component }}
-{{- $account := $values.serviceAccount.name | default $name }}
-{{- $enabled = append $enabled (dict "component" $component "name" $name "account" $account "values" $values) }}
+{{- $enabled = append $enabled (dict "component" $component "name" $name "values" $values) }}
 {{- end }}
 {{- end }}
 {{- toJson (dict "items" $enabled) }}
