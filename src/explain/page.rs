@@ -106,7 +106,8 @@ fn record(page: &mut Text, status: &ClusterHealthStatus, now: Timestamp) {
         ("nodesDiskPressure", &status.nodes_disk_pressure),
     ] {
         if let Some(value) = value {
-            page.line(&format!("{:INDENT$}{field:<21}{value}", ""));
+            // Two numbers of at most ten digits: what others wrote there could look like a line of this page.
+            page.line(&format!("{:INDENT$}{field:<21}{}", "", clean(value, 21)));
         }
     }
     let checks = status.checks.iter().map(|check| {
