@@ -250,6 +250,7 @@ async fn replicas_are_all_that_changes(seed: &Seed, shoot: &Shoot) -> Result<()>
     for patch in [
         json!({"spec": {"template": {"spec": {"containers": [{"name": KCM, "image": "another"}]}}}}),
         json!({"spec": {"paused": true}}),
+        json!({"spec": {"replicas": 1001}}),
         json!({"metadata": {"ownerReferences": [owner]}}),
         json!({"metadata": {"finalizers": ["example.com/held"]}}),
         json!({"metadata": {"labels": {"app": "another"}}}),
@@ -260,9 +261,8 @@ async fn replicas_are_all_that_changes(seed: &Seed, shoot: &Shoot) -> Result<()>
                 dry_run: true,
                 ..PatchParams::default()
             };
-            let answer = deployments
-                .patch(KCM, &params, &Patch::Strategic(&patch))
-                .await;
+            let merge = Patch::Strategic(&patch);
+            let answer = deployments.patch(KCM, &params, &merge).await;
             let refused = matches!(&answer, Err(kube::Error::Api(status))
                 if status.message.contains("dependency-watchdog-replicas-only"));
             seen(refused, format!("{patch}: {answer:?}"))
