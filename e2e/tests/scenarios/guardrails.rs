@@ -2,8 +2,9 @@
 
 use super::Scenario;
 use anyhow::{Context as _, Result, ensure};
+use dependency_watchdog::api::FINALIZER;
 use dependency_watchdog_e2e::{
-    Env, PROBER, Seed,
+    Env, Seed,
     wait::{self, seen},
 };
 use serde_json::{Value, json};
@@ -17,27 +18,16 @@ pub(crate) fn all() -> Vec<Scenario> {
     super::scenarios![e2e_who_writes_a_policy_must_be_allowed_what_it_does: 0]
 }
 
-/// Somebody who may write policies, and what else.
-struct Author {
-    name: &'static str,
-    /// Arguments for kubectl.
-    identity: &'static [&'static str],
-}
+/// Arguments for kubectl by which somebody asks.
+type Author = &'static [&'static str];
 
+/// Who only writes policies, an account that syncs from Git with all rights, an administrator.
 const AUTHORS: [Author; 3] = [
-    Author {
-        name: "writes policies only",
-        identity: &["--as=guardrails-author"],
-    },
-    Author {
-        name: "syncs from Git, with all rights",
-        identity: &["--as=system:serviceaccount:flux-system:policies"],
-    },
-    Author {
-        name: "administrator",
-        identity: &["--as=guardrails-administrator", "--as-group=system:masters"],
-    },
+    &["--as=guardrails-author"],
+    &["--as=system:serviceaccount:flux-system:policies"],
+    &["--as=guardrails-administrator", "--as-group=system:masters"],
 ];
+const PROBER: Author = &["--as=system:serviceaccount:garden:dwd-prober"];
 
 /// The rights of the first two. The second has the role of the example as well.
 fn rights() -> [Value; 6] {
@@ -46,7 +36,8 @@ fn rights() -> [Value; 6] {
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
             "metadata": {"name": name}, "rules": rules})
     };
-    let binding = |name: &str, role: &str, subject: Value| {
+    let binding = |role: &str, subject: &Value| {
+        let name = format!("{role}-{}", subject["name"].as_str().unwrap_or_default());
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
             "metadata": {"name": name}, "subjects": [subject],
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}})
@@ -57,9 +48,7 @@ fn rights() -> [Value; 6] {
     [
         role(
             "guardrails-write",
-            json!([
-                {"apiGroups": [ours], "resources": ["probepolicies", "weedpolicies"], "verbs": write},
-            ]),
+            json!([{"apiGroups": [ours], "resources": ["probepolicies", "weedpolicies"], "verbs": write}]),
         ),
         role(
             "guardrails-act",
@@ -68,18 +57,10 @@ fn rights() -> [Value; 6] {
                 {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]},
             ]),
         ),
-        binding("guardrails-author-writes", "guardrails-write", author),
-        binding(
-            "guardrails-account-writes",
-            "guardrails-write",
-            account.clone(),
-        ),
-        binding("guardrails-account-acts", "guardrails-act", account.clone()),
-        binding(
-            "guardrails-account-uses",
-            "dependency-watchdog-other-dependents",
-            account,
-        ),
+        binding("guardrails-write", &author),
+        binding("guardrails-write", &account),
+        binding("guardrails-act", &account),
+        binding("dependency-watchdog-other-dependents", &account),
     ]
 }
 
@@ -125,14 +106,15 @@ fn weed_policy(name: &str) -> Value {
 /// What somebody asks for.
 enum Ask {
     Create(Value),
+    /// To apply this, which needs no right to read the object.
+    Apply(String),
     /// To merge this into an object that an administrator has made.
     Change(&'static str, Value),
 }
 
 /// Each row of the guide's table: what is asked for, and whether each author may.
-fn rows() -> [(&'static str, Ask, [bool; 3]); 11] {
-    let spec = |change: Value| json!({"spec": change});
-    let checks = |check: Value| Ask::Change("probepol/guarded", spec(json!({"checks": [check]})));
+fn rows() -> [(&'static str, Ask, [bool; 3]); 12] {
+    let change = |spec: Value| Ask::Change("probepol/guarded", json!({"spec": spec}));
     let create = |others: &[_], checks: &[_]| Ask::Create(probe_policy("new", others, checks));
     let (etcd_main, health) = ([etcd("1m")], [etcdctl("health")]);
     let (all, guarded) = ([true; 3], [false, true, true]);
@@ -154,20 +136,22 @@ fn rows() -> [(&'static str, Ask, [bool; 3]); 11] {
         ),
         (
             "another interval, with such a check and such a dependent",
-            Ask::Change("probepol/guarded", spec(json!({"probeInterval": "20s"}))),
+            change(json!({"probeInterval": "20s"})),
+            all,
+        ),
+        (
+            "`mode: Enforce` for every cluster, with these two",
+            change(json!({"mode": "Enforce", "clusterSelector": null, "priority": 9})),
             all,
         ),
         (
             "another command of that check",
-            checks(etcdctl("status")),
+            change(json!({"checks": [etcdctl("status")]})),
             guarded,
         ),
         (
             "another timeout of that dependent",
-            Ask::Change(
-                "probepol/guarded",
-                spec(json!({"dependentResourceInfos": dependents(&[etcd("2m")])})),
-            ),
+            change(json!({"dependentResourceInfos": dependents(&[etcd("2m")])})),
             guarded,
         ),
         (
@@ -186,7 +170,7 @@ fn rows() -> [(&'static str, Ask, [bool; 3]); 11] {
         ("a WeedPolicy", Ask::Create(weed_policy("new")), guarded),
         (
             "another duration of a WeedPolicy",
-            Ask::Change("weedpol/guarded", spec(json!({"watchDuration": "3m"}))),
+            Ask::Change("weedpol/guarded", json!({"spec": {"watchDuration": "3m"}})),
             guarded,
         ),
         (
@@ -225,11 +209,8 @@ async fn e2e_who_writes_a_policy_must_be_allowed_what_it_does(env: Env) -> Resul
         table += &format!("| {what} |");
         for (author, allowed) in AUTHORS.iter().zip(allowed) {
             let refusal = answer(&seed, author, &ask).await?;
-            ensure!(
-                refusal.is_none() == allowed,
-                "{what}, by who {}: {refusal:?}",
-                author.name
-            );
+            let right = refusal.is_none() == allowed;
+            ensure!(right, "{what}, {author:?}: {refusal:?}");
             if let Some(refusal) = refusal {
                 ensure!(refusal.contains("must be allowed to"), "{what}: {refusal}");
             }
@@ -239,13 +220,25 @@ async fn e2e_who_writes_a_policy_must_be_allowed_what_it_does(env: Env) -> Resul
     }
     let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"namespace": "garden", "name": "another-leader-election"}});
-    let prober = Author {
-        name: PROBER.name,
-        identity: &["--as=system:serviceaccount:garden:dwd-prober"],
+    let policy = |metadata: &str, spec: &str| {
+        Ask::Apply(format!(
+            "{{apiVersion: dependency-watchdog.gardener.cloud/v1alpha1, kind: ProbePolicy, \
+             metadata: {{name: guarded, {metadata}}}, spec: {{{spec}}}}}"
+        ))
     };
-    let refusal = answer(&seed, &prober, &Ask::Create(lease)).await?;
-    let refusal = refusal.context("the prober may create any Lease")?;
-    ensure!(refusal.contains("dependency-watchdog-leases"), "{refusal}");
+    let held = format!("finalizers: [{FINALIZER}]");
+    let alone = "but its own finalizer";
+    for (ask, refused) in [
+        (Ask::Create(lease), "dependency-watchdog-leases"),
+        (policy(&held, ""), ""),
+        (policy("finalizers: [example.com/held]", ""), alone),
+        (policy("labels: {team: one}", ""), alone),
+        (policy(&held, "suspend: true"), alone),
+    ] {
+        let refusal = answer(&seed, PROBER, &ask).await?.unwrap_or_default();
+        let right = refusal.is_empty() == refused.is_empty() && refusal.contains(refused);
+        ensure!(right, "of the prober, {refused:?}: {refusal}");
+    }
     ensure!(
         GUIDE.contains(&table),
         "docs/security.md does not have this table:\n{table}"
@@ -254,7 +247,7 @@ async fn e2e_who_writes_a_policy_must_be_allowed_what_it_does(env: Env) -> Resul
 }
 
 /// Asks the API server to do so, and to change nothing. Returns its refusal, if it refuses.
-async fn answer(seed: &Seed, author: &Author, ask: &Ask) -> Result<Option<String>> {
+async fn answer(seed: &Seed, author: Author, ask: &Ask) -> Result<Option<String>> {
     let file = tempfile::NamedTempFile::new()?;
     let path = file.path().display().to_string();
     let patch;
@@ -263,6 +256,10 @@ async fn answer(seed: &Seed, author: &Author, ask: &Ask) -> Result<Option<String
             fs::write(file.path(), object.to_string())?;
             vec!["create", "-f", &path]
         }
+        Ask::Apply(object) => {
+            fs::write(file.path(), object)?;
+            vec!["apply", "--server-side", "--force-conflicts", "-f", &path]
+        }
         Ask::Change(object, change) => {
             patch = change.to_string();
             vec!["patch", object, "--type=merge", "-p", &patch]
@@ -270,7 +267,7 @@ async fn answer(seed: &Seed, author: &Author, ask: &Ask) -> Result<Option<String
     };
     let output = seed
         .kubectl()
-        .try_run(&[author.identity, &["--dry-run=server"], &request].concat())
+        .try_run(&[author, &["--dry-run=server"], &request].concat())
         .await?;
     Ok((!output.success).then_some(output.stderr))
 }
