@@ -202,7 +202,15 @@ pub fn next(
     }
     Ok(match (aim, found.replicas, found.marked) {
         _ if found.ignored => Next::Reached,
-        (Aim::Down, replicas, marked) => down(found, replicas, marked),
+        (Aim::Down, 0, true) if found.any_left => Next::Wait,
+        // Ours, or somebody else's.
+        (Aim::Down, 0, _) => Next::Reached,
+        (Aim::Down, from, marked) => match found.family {
+            Family::Scalable if !marked || found.record != Record::Replicas(from) => {
+                Next::Do(Step::Mark { from })
+            }
+            _ => Next::Do(Step::ScaleDown { from }),
+        },
         (Aim::Release, 0, true) => Next::Do(Step::Unmark { with_record: false }),
         (Aim::Up, 0, true) => Next::Do(Step::ScaleUp {
             to: restored(&found.record, memory)?,
@@ -215,20 +223,6 @@ pub fn next(
         }
         _ => Next::Reached,
     })
-}
-
-fn down(found: &Observed, replicas: i32, marked: bool) -> Next {
-    match (replicas, marked) {
-        // Somebody else's zero.
-        (0, false) => Next::Reached,
-        (0, true) if found.any_left => Next::Wait,
-        (0, true) => Next::Reached,
-        (from, _) if found.family == Family::Apps => Next::Do(Step::ScaleDown { from }),
-        (from, true) if found.record == Record::Replicas(from) => {
-            Next::Do(Step::ScaleDown { from })
-        }
-        (from, _) => Next::Do(Step::Mark { from }),
-    }
 }
 
 /// The number to restore.
@@ -263,33 +257,33 @@ pub enum Write {
 impl Step {
     /// The request that carries it out, refused if anything has changed since the dependent was `found` so.
     pub fn write(self, found: &Observed) -> Write {
-        let by_scale = found.family == Family::Scalable;
-        match self {
-            Self::Mark { from } => annotate(found, marks(from)),
-            Self::ScaleDown { .. } if by_scale => scale(found, 0),
-            Self::ScaleDown { from } => with_replicas(found, marks(from), 0),
-            Self::ScaleUp { to } if by_scale => scale(found, to),
-            Self::ScaleUp { to } => Write::Object(scaled(found, to)),
-            Self::Record { replicas } => annotate(found, json!({RECORD: replicas.to_string()})),
-            Self::Unmark { with_record: true } => {
-                annotate(found, json!({MARK: null, RECORD: null}))
+        let (annotations, replicas) = match self {
+            Self::Mark { from } => (Some(marks(from)), None),
+            Self::ScaleDown { from } => {
+                let marks = (found.family == Family::Apps).then(|| marks(from));
+                (marks, Some(0))
             }
-            Self::Unmark { with_record: false } => annotate(found, json!({MARK: null})),
-        }
+            Self::ScaleUp { to } => (None, Some(to)),
+            Self::Record { replicas } => (Some(json!({RECORD: replicas.to_string()})), None),
+            Self::Unmark { with_record: true } => (Some(json!({MARK: null, RECORD: null})), None),
+            Self::Unmark { with_record: false } => (Some(json!({MARK: null})), None),
+        };
+        Write::new(found, annotations, replicas)
     }
 
     /// The request of a user who overrules the operator. A restore also has the operator ignore the
     /// dependent, which it would scale down again in an outage.
     pub fn overruling_write(self, found: &Observed) -> Write {
-        match self {
-            Self::ScaleUp { to } if found.family == Family::Apps => {
-                with_replicas(found, handed_over(), to)
-            }
+        // Annotations that hand a dependent over to its user.
+        let handed_over = json!({MARK: null, RECORD: null, IGNORE: "true"});
+        let (annotations, replicas) = match self {
+            Self::ScaleUp { to } if found.family == Family::Apps => (handed_over, Some(to)),
             // First, so that at no moment it is up and not ignored. The mark stays meanwhile.
-            Self::ScaleUp { .. } if !found.ignored => annotate(found, json!({IGNORE: "true"})),
-            Self::Unmark { with_record: true } => annotate(found, handed_over()),
-            _ => self.write(found),
-        }
+            Self::ScaleUp { .. } if !found.ignored => (json!({IGNORE: "true"}), None),
+            Self::Unmark { with_record: true } => (handed_over, None),
+            _ => return self.write(found),
+        };
+        Write::new(found, Some(annotations), replicas)
     }
 }
 
@@ -297,35 +291,31 @@ fn marks(from: i32) -> Value {
     json!({MARK: "", RECORD: from.to_string()})
 }
 
-/// Annotations that hand a dependent over to its user.
-fn handed_over() -> Value {
-    json!({MARK: null, RECORD: null, IGNORE: "true"})
-}
-
-fn scaled(found: &Observed, replicas: i32) -> Value {
-    json!({
-        "metadata": {"resourceVersion": found.resource_version},
-        "spec": {"replicas": replicas},
-    })
-}
-
-fn scale(found: &Observed, replicas: i32) -> Write {
-    Write::ScaleMerge(scaled(found, replicas))
-}
-
-/// Changes these annotations.
-fn annotate(found: &Observed, annotations: Value) -> Write {
-    Write::Object(json!({"metadata": metadata(found, annotations)}))
-}
-
-/// Changes these annotations and the number of replicas.
-fn with_replicas(found: &Observed, annotations: Value, replicas: i32) -> Write {
-    let metadata = metadata(found, annotations);
-    Write::Object(json!({"metadata": metadata, "spec": {"replicas": replicas}}))
-}
-
-fn metadata(found: &Observed, annotations: Value) -> Value {
-    json!({"resourceVersion": found.resource_version, "annotations": annotations})
+impl Write {
+    /// Changes these annotations and the number of replicas.
+    fn new(found: &Observed, annotations: Option<Value>, replicas: Option<i32>) -> Self {
+        let version = &found.resource_version;
+        let patch = match (annotations, replicas) {
+            (Some(annotations), Some(replicas)) => json!({
+                "metadata": {"resourceVersion": version, "annotations": annotations},
+                "spec": {"replicas": replicas},
+            }),
+            (Some(annotations), None) => {
+                json!({"metadata": {"resourceVersion": version, "annotations": annotations}})
+            }
+            (None, replicas) => {
+                let patch = json!({
+                    "metadata": {"resourceVersion": version},
+                    "spec": {"replicas": replicas},
+                });
+                if found.family == Family::Scalable {
+                    return Self::ScaleMerge(patch);
+                }
+                patch
+            }
+        };
+        Self::Object(patch)
+    }
 }
 
 #[cfg(test)]
