@@ -2,31 +2,32 @@
 
 use std::{
     collections::BTreeMap,
-    future::{pending, poll_fn, ready},
+    future::{pending, ready},
     sync::Arc,
-    task::Poll,
 };
 
-use futures::{FutureExt as _, future::BoxFuture};
+use futures::{
+    FutureExt as _,
+    future::{BoxFuture, select_all},
+};
 use tokio::{sync::Mutex, time::Instant};
 
 use super::{
-    decide::{Confirmation, Decider, Effect, Input},
+    decide::{Decider, Effect, Input},
     dependents::{Answer, Event, Request, What},
     io::confirm::Confirm,
-    lease_judge::Conclusion,
     metrics::ProberMetrics,
     pace::Pace,
     reader::ReadContext,
     report::Reporter,
-    scale::{Scaler, Target},
+    scale::Scaler,
     step::Step,
 };
 use crate::{
-    api::{DependentRef, Mode, Protection},
+    api::{DependentRef, Protection},
     checks::Runner,
     runtime::{seed::Seed, timer::until},
-    util::now::Now,
+    util::{mono_time::MonoTime, now::Now},
 };
 
 /// Means of a term, which all loops share: no other client can write.
@@ -57,20 +58,13 @@ pub(super) struct Acting {
     pub(super) term: Term,
     scaler: Scaler,
     decider: Decider,
-    /// The requests under way, one for each dependent.
-    requests: BTreeMap<DependentRef, BoxFuture<'static, Came>>,
-    /// How the dependents were reached that were read.
-    targets: BTreeMap<DependentRef, Target>,
-    /// The answer to what was asked about the Cluster and its policy.
-    confirming: Option<BoxFuture<'static, Confirmation>>,
-    /// When the outage at hand could be proven, unless that was in a dry run.
+    requests: Requests,
+    /// When the outage at hand could be proven.
     provable: Option<Instant>,
-    /// When a verdict was last reached in mode DryRun: what was provable by then was not to be acted on.
-    dry_run_at: Option<Instant>,
 }
 
-/// Answer to a request, and how the dependent was reached if it was read.
-type Came = (Answer, Option<Target>);
+/// Answers to the requests under way: one about each dependent, and one about the Cluster and its policy.
+type Requests = BTreeMap<Option<DependentRef>, BoxFuture<'static, Input<'static>>>;
 
 impl Acting {
     /// Acts on the dependents of the cluster of this name.
@@ -80,11 +74,8 @@ impl Acting {
             cluster,
             term,
             decider,
-            requests: BTreeMap::new(),
-            targets: BTreeMap::new(),
-            confirming: None,
+            requests: Requests::new(),
             provable: None,
-            dry_run_at: None,
         }
     }
 
@@ -96,12 +87,20 @@ impl Acting {
     /// Takes up what was learnt, and begins or ends what is to be done about it.
     pub(super) fn learn(&mut self, input: Input<'_>) {
         let (before, now) = (self.decider.told().protected_since, Now::read());
+        // What is written later than the first is not measured.
+        if let Input::Leases(Ok(conclusion), _) = input
+            && self.decider.protection() == Protection::None
+        {
+            self.provable = conclusion.provable.map(MonoTime::instant);
+        }
         let turn = || self.term.pace.reserve(now.mono);
         for effect in self.decider.step(input, now, turn) {
             match effect {
                 Effect::Request(of, request) => self.request(of, request),
                 Effect::Confirm => {
-                    self.confirming = Some((self.term.confirm)(self.cluster.clone()));
+                    let asked = (self.term.confirm)(self.cluster.clone());
+                    let asked = asked.map(Input::Confirmed).boxed();
+                    self.requests.insert(None, asked);
                 }
                 Effect::Tell(event) => self.take_down(event, now),
             }
@@ -110,24 +109,6 @@ impl Acting {
             let lasted = since.elapsed(now).as_secs_f64();
             self.term.metrics.protections.observe(lasted);
         }
-    }
-
-    /// The same for leases that were judged; if they are an outage, it could be proven at this moment.
-    pub(super) fn learn_verdict(
-        &mut self,
-        conclusion: &Conclusion,
-        provable: Option<Instant>,
-        gate: Option<String>,
-    ) {
-        let settings = self.decider.treatment().settings();
-        if settings.is_some_and(|settings| settings.mode == Mode::DryRun) {
-            self.dry_run_at = Some(Instant::now());
-        }
-        // What is written later than the first is not measured.
-        if self.decider.protection() == Protection::None {
-            self.provable = provable.filter(|at| self.dry_run_at < Some(*at));
-        }
-        self.learn(Input::Leases(Ok(conclusion), gate));
     }
 
     /// Sends nothing more, and waits for the answers to what was written.
@@ -142,60 +123,40 @@ impl Acting {
     /// neither. Nothing is lost if it is not waited for to the end.
     pub(super) async fn progress(&mut self) {
         let due = self.decider.due();
-        tokio::select! {
+        let input = tokio::select! {
             biased;
-            (of, (answer, target)) = answered(&mut self.requests) => {
-                self.targets.extend(target.map(|target| (of.clone(), target)));
-                self.learn(Input::Answer(of, answer));
-            }
-            confirmation = answer(&mut self.confirming) => {
-                self.learn(Input::Confirmed(confirmation));
-            }
-            () = until(due) => self.learn(Input::Time),
-        }
+            input = answered(&mut self.requests) => input,
+            () = until(due) => Input::Time,
+        };
+        self.learn(input);
     }
 
     fn request(&mut self, of: DependentRef, request: Request) {
-        let scaler = self.scaler.clone();
-        let sent = match request {
-            Request::Read { urgent } => {
-                let leisure = (!urgent).then(|| self.term.leisure.clone());
-                let of = of.clone();
-                async move {
-                    if let Some(leisure) = leisure {
+        let (scaler, name) = (self.scaler.clone(), of.clone());
+        let leisure = self.term.leisure.clone();
+        let sent = async move {
+            let answer = match request {
+                Request::Read { urgent } => {
+                    if !urgent {
                         leisure.lock().await.turn().await;
                     }
-                    match scaler.see(&of).await {
-                        Ok((found, target)) => (Answer::Read(Ok(found)), Some(target)),
-                        Err(error) => (Answer::Read(Err(error)), None),
-                    }
+                    Answer::Read(scaler.read(&name).await)
                 }
-                .boxed()
-            }
-            Request::Queue => async move {
-                scaler.turn_to_write().await;
-                (Answer::Turn, None)
-            }
-            .boxed(),
-            Request::Write(write) => {
-                let target = self.targets.get(&of).cloned();
-                let mut written = async move {
-                    let written = scaler.write(target, write).await;
-                    (Answer::Written(written), None)
+                Request::Queue => {
+                    scaler.turn_to_write().await;
+                    Answer::Turn
                 }
-                .boxed();
-                // It is sent before anything else happens: its evidence counts now.
-                match (&mut written).now_or_never() {
-                    Some(came) => ready(came).boxed(),
-                    None => written,
-                }
-            }
-            Request::Drop => {
-                self.requests.remove(&of);
-                return;
-            }
+                Request::Write(write) => Answer::Written(scaler.write(&name, write).await),
+            };
+            Input::Answer(name, answer)
         };
-        self.requests.insert(of, sent);
+        let mut sent = sent.boxed();
+        // A write is sent before anything else happens: its evidence counts now.
+        let sent = match (&mut sent).now_or_never() {
+            Some(input) => ready(input).boxed(),
+            None => sent,
+        };
+        self.requests.insert(Some(of), sent);
     }
 
     /// Counts, logs and reports what was done to a dependent, or met there, and why that was wanted.
@@ -217,28 +178,13 @@ impl Acting {
 }
 
 /// The next answer to any of these.
-async fn answered(
-    requests: &mut BTreeMap<DependentRef, BoxFuture<'static, Came>>,
-) -> (DependentRef, Came) {
-    let next = poll_fn(|context| {
-        for (of, request) in requests.iter_mut() {
-            if let Poll::Ready(answer) = request.poll_unpin(context) {
-                return Poll::Ready((of.clone(), answer));
-            }
-        }
-        Poll::Pending
-    });
-    let (of, came) = next.await;
-    requests.remove(&of);
-    (of, came)
-}
-
-/// The answer to this question, once.
-async fn answer<T>(question: &mut Option<BoxFuture<'static, T>>) -> T {
-    let Some(asked) = question else {
+async fn answered(requests: &mut Requests) -> Input<'static> {
+    if requests.is_empty() {
         return pending().await;
-    };
-    let answer = asked.await;
-    *question = None;
-    answer
+    }
+    let each = requests.iter_mut();
+    let each = each.map(|(of, request)| request.map(|input| (of.clone(), input)));
+    let ((of, input), ..) = select_all(each).await;
+    requests.remove(&of);
+    input
 }

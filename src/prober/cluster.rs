@@ -1,10 +1,15 @@
 //! One cluster's loop: observe, act, report.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
+use futures::FutureExt as _;
 use tokio::{
     sync::{oneshot, watch},
-    time::Instant,
+    time::{Instant, sleep},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -24,7 +29,7 @@ use crate::{
         metrics::{InState, States},
         timer::until,
     },
-    util::{mono_time::MonoTime, now::Now},
+    util::now::Now,
 };
 
 mod report;
@@ -32,7 +37,11 @@ mod report;
 /// Content of a ClusterHealth that an earlier run has left, if that can be used.
 pub(super) type Record = Option<Box<ClusterHealthStatus>>;
 
+/// Judgement: the pause after which a loop that ended by a defect is started again.
+const RESTART: Duration = Duration::from_secs(10);
+
 /// Beginning of a loop's term.
+#[derive(Clone)]
 pub(super) struct Beginning {
     pub(super) term: Term,
     /// Record of an earlier run. `None`: it is not known, and to be read.
@@ -65,7 +74,7 @@ struct ClusterLoop {
 }
 
 /// Runs the loop of this cluster until it is stopped, or has no use any more. Before its term begins it observes, as
-/// a leader would to which nothing is owed, and counts what it reads.
+/// a leader would to which nothing is owed, and counts what it reads. A term that ends by a defect is begun again.
 pub(super) async fn run(
     name: Arc<str>,
     mut assignment: watch::Receiver<Box<Assignment>>,
@@ -75,7 +84,7 @@ pub(super) async fn run(
 ) {
     let mut reader = None;
     assignment.mark_changed();
-    let beginning = loop {
+    let mut beginning = loop {
         tokio::select! {
             biased;
             beginning = &mut begins => match beginning {
@@ -110,69 +119,84 @@ pub(super) async fn run(
             _ = next(&mut reader) => {}
         }
     };
+    loop {
+        let begun = beginning.clone();
+        let term = lead(
+            name.clone(),
+            assignment.clone(),
+            begun,
+            reader.take(),
+            &stop,
+        );
+        // A future is as large as all that it ever holds, for as long as it lives: hence the box.
+        if AssertUnwindSafe(Box::pin(term))
+            .catch_unwind()
+            .await
+            .is_ok()
+        {
+            return;
+        }
+        tracing::error!(cluster = &*name, "the cluster's loop ended by a defect");
+        // Its knowledge is lost.
+        (beginning.known, beginning.is_start) = (None, false);
+        if stop.run_until_cancelled(sleep(RESTART)).await.is_none() {
+            return;
+        }
+    }
+}
+
+/// Runs the loop in a term; `reader` goes on from what this replica has read before.
+async fn lead(
+    name: Arc<str>,
+    assignment: watch::Receiver<Box<Assignment>>,
+    beginning: Beginning,
+    reader: Option<LeaseReader>,
+    stop: &CancellationToken,
+) {
+    let Beginning { term, is_start, .. } = beginning;
     let known = match beginning.known {
         Some(known) => known,
         None => {
-            let read = Box::pin(recall::read(beginning.term.scaler.seed(), &name));
+            let read = recall::read(term.scaler.seed(), &name);
             match stop.run_until_cancelled(read).await {
                 Some(read) => read.map(Box::new),
                 None => return,
             }
         }
     };
-    let flags = (beginning.is_start, beginning.is_marked);
-    let begun = ClusterLoop::new(name, beginning.term, assignment, (known, flags), reader);
-    // A future is as large as all that it ever holds, for as long as it lives: hence the boxes, here and above.
-    Box::pin(Box::new(begun).run(stop)).await;
+    let (flags, now) = ((term.scaler.is_dry_run(), is_start), Now::read());
+    let object = assignment.borrow().clone();
+    let mut decider = Decider::recall(known.as_deref(), object, flags, now);
+    if is_start || known.is_some() {
+        decider.distrust();
+    }
+    if beginning.is_marked {
+        decider.expect_marks();
+    }
+    let policy = known.as_ref().and_then(|known| known.policy.as_deref());
+    let begun = ClusterLoop {
+        checks: Checks::new(name.clone(), term.checks.clone()),
+        reader,
+        policy: policy.map(Arc::from),
+        recalled: known,
+        uid: None,
+        view: None,
+        counted: InState::of(&term.metrics.observed),
+        acting: Acting::new(name.clone(), term, decider),
+        name,
+        assignment,
+        overdue_at: None,
+    };
+    begun.run(stop).await;
 }
 
 impl ClusterLoop {
-    /// The loop of this cluster. `assignment` says what the index knows of it, `known` is what an earlier run
-    /// has left in its ClusterHealth, and `reader` goes on from what this replica has read while it did not
-    /// lead.
-    fn new(
-        name: Arc<str>,
-        term: Term,
-        assignment: watch::Receiver<Box<Assignment>>,
-        (known, (is_start, is_marked)): (Record, (bool, bool)),
-        reader: Option<LeaseReader>,
-    ) -> Self {
-        let flags = (term.scaler.is_dry_run(), is_start);
-        let mut decider = Decider::recall(
-            known.as_deref(),
-            assignment.borrow().clone(),
-            flags,
-            Now::read(),
-        );
-        if is_start || known.is_some() {
-            decider.distrust();
-        }
-        if is_marked {
-            decider.expect_marks();
-        }
-        let policy = known.as_ref().and_then(|known| known.policy.as_deref());
-        Self {
-            checks: Checks::new(name.clone(), term.checks.clone()),
-            reader,
-            policy: policy.map(Arc::from),
-            recalled: known,
-            uid: None,
-            view: None,
-            counted: InState::of(&term.metrics.observed),
-            acting: Acting::new(name.clone(), term, decider),
-            name,
-            assignment,
-            overdue_at: None,
-        }
-    }
-
     /// Runs until it is stopped, or until nobody has any use for it and nothing is owed: since no
     /// policy selects the cluster, or since the Cluster is gone. A write that was sent is answered before.
-    async fn run(mut self: Box<Self>, stop: CancellationToken) {
+    async fn run(mut self, stop: &CancellationToken) {
         self.objects_changed();
         self.report();
         while !self.acting.decider().is_over() {
-            let give_up_at = self.acting.decider().give_up_at();
             tokio::select! {
                 // What is known now comes before what is written by it.
                 biased;
@@ -193,13 +217,6 @@ impl ClusterLoop {
                 }
                 () = self.acting.progress() => {}
                 () = until(self.overdue_at) => {}
-                () = until(give_up_at) => {
-                    tracing::warn!(
-                        cluster = &*self.name,
-                        "the Cluster is gone, and marks may be left on its dependents"
-                    );
-                    break;
-                }
             }
             self.follow();
             self.report();
@@ -233,16 +250,12 @@ impl ClusterLoop {
     /// Reads by the settings that the decider goes by now.
     fn follow(&mut self) {
         let decider = self.acting.decider();
-        match decider.treatment() {
-            Treatment::Probe(settings) | Treatment::LetGo(settings, _) => {
-                self.checks.adopt(&settings.policy, &settings.checks);
-            }
-            _ => self.checks.stop(),
-        }
         let Some(settings) = decider.treatment().settings().cloned() else {
+            self.checks.stop();
             (self.reader, self.recalled, self.view) = (None, None, None);
             return;
         };
+        self.checks.adopt(&settings.policy, &settings.checks);
         let awaits = decider.awaits_nodes(Instant::now());
         let mut orders = ReadSettings {
             context: self.acting.term.reads.clone(),
@@ -280,16 +293,9 @@ impl ClusterLoop {
             return false;
         }
         self.view = Some(read.view);
-        let gate = self.checks.gate();
-        match read.leases {
-            None => {}
-            Some(Ok(conclusion)) => {
-                let provable = conclusion.provable.map(MonoTime::instant);
-                self.acting.learn_verdict(&conclusion, provable, gate);
-            }
-            Some(Err(error)) => {
-                self.acting.learn(Input::Leases(Err(&error), gate));
-            }
+        if let Some(leases) = &read.leases {
+            let gate = self.checks.gate();
+            self.acting.learn(Input::Leases(leases.as_ref(), gate));
         }
         true
     }

@@ -32,7 +32,7 @@ use crate::{
     checks::Runner,
     cluster::{Changed, Index},
     observer::looks::Looks,
-    runtime::{health::Health, seed::Seed, timer::until, watch::WatchState},
+    runtime::{health::Health, seed::Seed, watch::WatchState},
     shoot::Dial,
 };
 
@@ -152,7 +152,6 @@ impl Fleet {
         let mut done = pin!(done);
         loop {
             self.health.beat(LOOP);
-            let restart = self.loops.next_restart();
             tokio::select! {
                 biased;
                 done = &mut done => return done,
@@ -165,7 +164,6 @@ impl Fleet {
                         self.report_policies(&index);
                     }
                 }
-                () = until(restart) => self.loops.restart(&self.selection.index.lock()),
                 () = sleep(Health::BEAT) => {}
             }
         }
@@ -196,9 +194,6 @@ impl Fleet {
         let begins = self.loops.begin(&index);
         for name in changed {
             self.loops.assign(name, &index);
-        }
-        if about_policies {
-            self.loops.update_gone(&index);
         }
         if begins || about_policies || !changed.is_empty() {
             self.report_policies(&index);

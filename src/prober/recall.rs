@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{StreamExt as _, future::join_all};
 use kube::{Api, Resource, ResourceExt as _, api::DynamicObject, runtime::watcher};
+use serde_json::Value;
 use tokio::time::sleep;
 
 use super::{io::named, report::Left, scale::workload, step::MARK};
@@ -50,13 +51,10 @@ pub(super) async fn known(seed: &Seed, policies: &WatchState, healths: &WatchSta
 /// Lists the metadata of each dependent that these policies name, by one request for all namespaces. A dependent that
 /// is no workload of apps/v1, or that cannot be listed, is found when it is read.
 async fn marked(seed: &Seed, policies: &[DynamicObject]) -> BTreeSet<Arc<str>> {
-    let dependents = policies.iter().filter_map(|policy| {
-        let dependents = policy.data.pointer("/spec/dependentResourceInfos")?;
-        dependents.as_array()
-    });
-    let references = dependents.flatten().filter_map(|it| it.get("ref").cloned());
-    let references = references.filter_map(|it| serde_json::from_value(it).ok());
-    let references: BTreeSet<DependentRef> = references.collect();
+    let infos = policies.iter();
+    let infos = infos.filter_map(|it| it.data.pointer("/spec/dependentResourceInfos")?.as_array());
+    let reference = |it: &Value| serde_json::from_value(it.get("ref")?.clone()).ok();
+    let references: BTreeSet<DependentRef> = infos.flatten().filter_map(reference).collect();
     let lists = references.iter().filter_map(|reference| {
         let resource = workload(reference)?;
         Some(async move {

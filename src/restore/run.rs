@@ -55,14 +55,13 @@ impl Restorer {
         loop {
             let read = async {
                 sleep(pause).await;
-                scaler.see(&reference).await
+                scaler.read(&reference).await
             };
             let Some(seen) = stop.run_until_cancelled(read).await else {
                 return;
             };
             pause = PAUSE;
-            let target = seen.as_ref().ok().map(|(_, target)| target.clone());
-            let next = self.next(aim, part, seen.map(|(found, _)| found));
+            let next = self.next(aim, part, seen);
             let (Some((next, found)), Some(say)) = (next, say) else {
                 return;
             };
@@ -85,7 +84,7 @@ impl Restorer {
                 false => step.write(&found),
             };
             scaler.turn_to_write().await;
-            match scaler.write(target, write).await {
+            match scaler.write(&reference, write).await {
                 Written::Done => {
                     part.ignored |= self.overrules(aim);
                     part.says.push_str(", under way");

@@ -3,11 +3,7 @@
 //! The decider has no client, no task and no clock, so that a model can explore it. The loop around it reads, writes
 //! and waits, and reports the results back.
 
-mod confirmed;
 mod evidence;
-mod input;
-mod max_protection;
-mod objects;
 mod told;
 mod wanted;
 
@@ -15,32 +11,73 @@ use std::{
     hash::{Hash, Hasher},
     mem,
     sync::Arc,
+    time::Duration,
 };
 
-use k8s_openapi::jiff::Timestamp;
 use tokio::time::Instant;
 
-use self::{confirmed::Confirmed, evidence::Evidence, max_protection::Cut};
-pub use self::{
-    input::{Confirmation, Effect, Input},
-    told::Told,
-};
+use self::evidence::{Confirmed, Evidence};
+pub use self::told::Told;
 use crate::{
-    api::{Action, ClusterHealthStatus, Mode, Protection},
+    api::{Action, ClusterHealthStatus, DependentRef, Mode, Protection},
     cluster::{Assignment, Settings},
     prober::{
-        dependents::{Dependents, Request, What},
+        dependents::{Answer, Dependents, Event, Request, What},
         finding::{Finding, HeldBack},
+        lease_judge::Conclusion,
         proof::Proof,
         step::{Aim, Step},
         treatment::Treatment,
         verdict::Returning,
     },
+    shoot::Unread,
     util::{now::Now, since::Since},
 };
 
 /// Limit of the decisions on one input: each may change what is known of the dependents, and so what is wanted of them.
 const REVISIONS: usize = 3;
+
+/// Something that the cluster's loop has learnt.
+#[derive(Debug)]
+pub enum Input<'a> {
+    /// Word of the index about the cluster and its policy, at first and whenever it changes.
+    Objects(Box<Assignment>),
+    /// The leases were read, or could not be, by the current settings; and why the first Gate that does not
+    /// pass does not.
+    Leases(Result<&'a Conclusion, &'a Unread>, Option<String>),
+    /// The check results, or the checks, have changed: why the first Gate that does not pass does not.
+    Gate(Option<String>),
+    /// Answer to a request about a dependent.
+    Answer(DependentRef, Answer),
+    /// The answer to the last [question](Effect::Confirm) about the Cluster and its policy.
+    Confirmed(Confirmation),
+    /// The [time](Decider::due) has come.
+    Time,
+    /// The process is to end.
+    ShutDown,
+}
+
+/// Tells whether the Cluster and its policy match the watches, from the surest to the least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Confirmation {
+    /// Match, as read past every cache; or one of them could not be read in time, and its watch works.
+    AsKnown,
+    /// No answer: one of them could not be read in time, and its watch is broken.
+    Unknown,
+    /// Difference: one of them is not as its watch shows it.
+    Otherwise,
+}
+
+/// Something to do before the next input.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Send this request about this dependent, in place of any before.
+    Request(DependentRef, Request),
+    /// Find out, past every cache, if the Cluster and its policy are as known. Replaces any earlier question.
+    Confirm,
+    /// Report this.
+    Tell(Event),
+}
 
 /// Decides about one cluster.
 #[derive(Clone, Debug)]
@@ -54,7 +91,8 @@ pub struct Decider {
     dependents: Dependents,
     evidence: Evidence,
     confirmed: Confirmed,
-    cut: Cut,
+    /// When maxProtection last ended a protection.
+    cut: Option<Since>,
     /// The policy's initialDelay does not apply: the cluster existed before the operator.
     waives_delay: bool,
     /// Its end.
@@ -77,19 +115,18 @@ impl Decider {
         (dry_run, at_once): (bool, bool),
         now: Now,
     ) -> Self {
-        let mut dependents = known.map_or_else(Dependents::default, |known| {
-            Dependents::recall(known, now.mono)
-        });
-        let protected_since = known.filter(|_| dependents.owes()).map(|known| {
+        let (is_unknown, nothing) = (known.is_none(), ClusterHealthStatus::default());
+        let known = known.unwrap_or(&nothing);
+        let mut dependents = Dependents::recall(known, now.mono);
+        let protected_since = dependents.owes().then(|| {
             let since = known.protected_since.as_ref();
             since.map_or(now.into(), |since| Since::of(since.0, now))
         });
-        let last_action = known.and_then(|known| known.last_action.clone());
-        let restored = last_action
-            .as_ref()
-            .filter(|last| last.action == Action::Restored);
+        let last_action = known.last_action.clone();
+        let last = last_action.as_ref();
+        let restored = last.filter(|last| last.action == Action::Restored);
         if let Some(Ok(settings)) = assignment.responsible().map(|it| &it.settings)
-            && (known.is_none() || assignment.selected.is_none())
+            && (is_unknown || assignment.selected.is_none())
         {
             // No record says what may be marked; or it may be older than the mark, and no policy selects
             // the cluster. So the dependents are read, even if the cluster is not probed.
@@ -103,7 +140,7 @@ impl Decider {
             dependents,
             evidence: Evidence::default(),
             confirmed: Confirmed::default(),
-            cut: Cut::recall(known, protected_since, now),
+            cut: Self::recall_cut(known, now),
             waives_delay: at_once,
             acts_from: now.mono,
             turn: None,
@@ -113,7 +150,7 @@ impl Decider {
                 protected_since,
                 restored: restored.map(|last| Since::of(last.time.0, now)),
                 last_action,
-                silent_since: known.and_then(|known| Some(known.silent_since.as_ref()?.0)),
+                silent_since: known.silent_since.as_ref().map(|since| since.0),
                 ..Told::default()
             },
             effects: Vec::new(),
@@ -139,20 +176,12 @@ impl Decider {
                 self.assignment = assignment;
                 self.confirmed = Confirmed::default();
             }
-            Input::Confirmed(confirmation) => {
-                let valid = Proof::length(self.evidence.period);
-                self.confirmed.answered(confirmation, (now.mono, valid));
-            }
+            Input::Confirmed(confirmation) => self.confirmed.answered(confirmation, now.mono),
             Input::Leases(leases, gate) => self.read(leases, gate, now),
             Input::Gate(gate) => self.evidence.gate = gate,
             Input::Answer(of, answer) => self.dependents.answer(&of, answer, now.mono),
             Input::Time => {}
-            Input::ShutDown => {
-                self.is_ending = true;
-                let stopped = self.dependents.stop().into_iter();
-                let stopped = stopped.map(|of| Effect::Request(of, Request::Drop));
-                self.effects.extend(stopped);
-            }
+            Input::ShutDown => self.is_ending = true,
         }
         for _ in 0..REVISIONS {
             if self.is_ending {
@@ -205,7 +234,10 @@ impl Decider {
             self.dependents.due(),
             self.turn
                 .filter(|_| self.told.held_back == Some(HeldBack::Paced)),
-            self.evidence.lapses_at(),
+            // When it does not count any more.
+            self.evidence
+                .until
+                .map(|until| until + Duration::from_nanos(1)),
             self.release_at
                 .filter(|_| self.dependents.aim() != Aim::Release),
         ];
@@ -246,12 +278,6 @@ impl Decider {
         &self.told
     }
 
-    /// Start of the outage that the leases show, or showed if it is not over.
-    pub fn silent_since(&self) -> Option<Timestamp> {
-        let since = self.told.silent_since;
-        since.filter(|_| self.treatment.settings().is_some())
-    }
-
     /// Since when a restore has been allowed in which a dependent waits for nodes, and how many of
     /// these are ready.
     pub fn awaits_nodes(&self, now: Instant) -> Option<(Instant, Returning)> {
@@ -268,22 +294,25 @@ impl Decider {
 
     /// Hashes what decides, by its distance from `now`; of what is reported, only that.
     pub fn digest(&self, now: Instant, state: &mut impl Hasher) {
-        let mode = |settings: &Arc<Settings>| settings.mode == Mode::DryRun;
+        let (told, evidence) = (&self.told, &self.evidence);
+        let settings = self.treatment.settings();
+        let is_dry_run = settings.map(|settings| settings.mode == Mode::DryRun);
         mem::discriminant(&self.treatment).hash(state);
-        self.treatment.settings().map(mode).hash(state);
+        (is_dry_run, self.last.is_some()).hash(state);
         if let Treatment::Complete(aim, _) = &self.treatment {
             aim.hash(state);
         }
-        self.last.as_ref().map(mode).hash(state);
         self.dependents.digest(now, state);
-        self.evidence.digest(now, state);
-        self.confirmed.digest(now, state);
+        let within = Proof::length(self.verdict().1);
+        self.confirmed.digest(within, now, state);
+        (self.verdict().0, evidence.decides, evidence.gate.is_some()).hash(state);
+        let is_complete = told.returning.is_complete();
+        (evidence.fresh_since.is_some(), is_complete).hash(state);
         let at = [Some(self.acts_from), self.turn, self.release_at];
         let has_come = at.map(|at| at.map(|at| at <= now));
         (self.dry_run, self.is_ending, has_come).hash(state);
-        let is_of_protected =
-            matches!(&self.told.finding, Finding::Judged(_, seen) if seen.protected);
-        (self.told.restored.is_some(), is_of_protected).hash(state);
+        let is_of_protected = matches!(&told.finding, Finding::Judged(_, seen) if seen.protected);
+        (told.restored.is_some(), is_of_protected).hash(state);
     }
 }
 

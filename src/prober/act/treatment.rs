@@ -100,14 +100,6 @@ impl Treatment {
         }
     }
 
-    /// Tells whether it is of the same kind, whatever the settings. A cluster let go for a reason is of another
-    /// kind than one that no policy selects.
-    pub fn is_like(&self, other: &Self) -> bool {
-        let has_reason = |of: &Self| matches!(of, Self::LetGo(_, Some(_)));
-        std::mem::discriminant(self) == std::mem::discriminant(other)
-            && has_reason(self) == has_reason(other)
-    }
-
     /// Decides what is to be done; or else what there is to say, and why what is owed stays so.
     fn wanted(assignment: &Assignment, known: Known<'_>) -> Result<Self, (Finding, &'static str)> {
         let (hold, selected) = (known.hold, assignment.selected.as_ref());

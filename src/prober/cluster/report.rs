@@ -24,17 +24,12 @@ impl ClusterLoop {
         self.overdue_at = overdue_in
             .filter(|rest| !rest.is_zero())
             .map(|rest| now.mono + rest);
-        let (observed, checks) = match decider.treatment() {
-            Treatment::Probe(_) | Treatment::LetGo(..) => {
-                let mut checks = self.checks.statuses();
-                let providers = self.view.iter().flat_map(|view| &view.providers);
-                checks.extend(providers.cloned());
-                (self.view.clone(), checks)
-            }
-            _ => (None, vec![]),
-        };
-        self.counted
-            .set(observed.as_ref().map(|view| view.state.name()));
+        // There are none of a cluster that is not probed.
+        let mut checks = self.checks.statuses();
+        let providers = self.view.iter().flat_map(|view| &view.providers);
+        checks.extend(providers.cloned());
+        let state = self.view.as_ref().map(|view| view.state.name());
+        self.counted.set(state);
         let assignment = self.assignment.borrow();
         // Of a Cluster that is gone nobody keeps a record any more.
         if assignment.is_gone() {
@@ -44,24 +39,23 @@ impl ClusterLoop {
         let dependents = decider.dependents();
         let awaits = decider.awaits_nodes(now.mono);
         let (engaged, looked_at) = (dependents.is_engaged(), dependents.is_looked_at());
-        let policy = self.policy.as_ref();
+        let policy = self.policy.clone();
+        let settings = decider.treatment().settings();
         let let_go = match decider.treatment() {
             Treatment::LetGo(_, why) => why.clone(),
             _ => None,
         };
         let report = ClusterReport {
             uid: assignment.uid.clone(),
-            policy: policy
-                .filter(|_| assignment.selected.is_some() || engaged || !looked_at)
-                .cloned(),
+            policy: policy.filter(|_| assignment.selected.is_some() || engaged || !looked_at),
             mode: Mode::Enforce.or_dry_run(dry_run),
             finding: told.finding.clone(),
-            observed,
+            observed: self.view.clone(),
             checks,
             protection: decider.protection(),
             protected_since: protected.map(|since| since.stamp),
-            silent_since: decider.silent_since(),
-            grace: decider.grace(),
+            silent_since: told.silent_since.filter(|_| settings.is_some()),
+            grace: settings.map(|settings| settings.rules.grace),
             max_protection_reached: decider.cut().map(|(at, _)| at.stamp),
             overdue: overdue_in.is_some_and(|rest| rest.is_zero()),
             looked_at,

@@ -1,17 +1,14 @@
-//! The loops of all clusters: each is started, given its assignment, has its term begun, and is started again after a
-//! defect.
+//! The loops of all clusters: each is started, given its assignment, and has its term begun.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
     sync::Arc,
-    time::Duration,
 };
 
 use tokio::{
     sync::{oneshot, watch},
     task::{Id, JoinError, JoinSet},
-    time::Instant,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -26,9 +23,6 @@ use crate::{
     runtime::metrics::States,
 };
 
-/// Judgement: the pause after which a loop that ended by a defect is started again.
-const RESTART: Duration = Duration::from_secs(10);
-
 pub(super) struct Loops {
     /// Where a loop reads before its term, and counts what it has read.
     observing: (Arc<ReadContext>, States),
@@ -38,8 +32,6 @@ pub(super) struct Loops {
     /// The clusters with a mark that was there at the start.
     marked: BTreeSet<Arc<str>>,
     running: BTreeMap<Arc<str>, Loop>,
-    /// When loops that ended by a defect are started again.
-    restarts: BTreeMap<Arc<str>, Instant>,
     /// Ends all loops.
     stop: CancellationToken,
     pub(super) tasks: JoinSet<()>,
@@ -63,7 +55,6 @@ impl Loops {
             left: BTreeMap::new(),
             marked: BTreeSet::new(),
             running: BTreeMap::new(),
-            restarts: BTreeMap::new(),
             stop: CancellationToken::new(),
             tasks: JoinSet::new(),
             started: false,
@@ -96,7 +87,7 @@ impl Loops {
         }
         for name in self.running.keys().cloned().collect::<Vec<_>>() {
             let left = self.left.remove(&name).flatten();
-            self.begin_one(&name, Some(left));
+            self.begin_one(&name, left);
         }
         self.started = true;
         // What is left of Clusters that went before this process watched is deleted.
@@ -120,38 +111,19 @@ impl Loops {
                 self.running.remove(name);
             }
             (Some(running), None) => running.assignment.send_modify(|it| it.bury()),
-            // A loop that waits for its restart gets the assignment of that time.
-            (None, Some(_)) if self.restarts.contains_key(name) => {}
             // A record without a policy that selects the cluster may be of a debt; an empty one is
             // deleted.
             (None, Some(assignment))
                 if assignment.responsible().is_some() || self.left.contains_key(name) =>
             {
-                self.start(name, assignment, Some(None));
+                self.start(name, assignment);
             }
             (None, _) => {}
         }
     }
 
-    /// Updates what the policies hold back for Clusters that are gone.
-    pub(super) fn update_gone(&self, index: &Index) {
-        for running in self.running.values() {
-            running.assignment.send_if_modified(|of| {
-                let is_gone = of.is_gone();
-                let policies = [&mut of.selected, &mut of.former];
-                let policy = policies.into_iter().flatten().next();
-                policy.filter(|_| is_gone).is_some_and(|policy| {
-                    let known = index.policies().find(|it| it.name == policy.policy);
-                    let hold = known.map(|it| it.hold).unwrap_or_default();
-                    mem::replace(&mut policy.hold, hold) != hold
-                })
-            });
-        }
-    }
-
-    /// Starts a loop, which observes until its term begins. Without `known`, the loop before ended by a defect and its
-    /// knowledge is lost: the ClusterHealth is read again.
-    fn start(&mut self, name: &Arc<str>, assignment: &Assignment, known: Option<Record>) {
+    /// Starts a loop, which observes until its term begins.
+    fn start(&mut self, name: &Arc<str>, assignment: &Assignment) {
         let (sender, receiver) = watch::channel(Box::new(assignment.clone()));
         let (begins, beginning) = oneshot::channel();
         let (name_of, observing) = (name.clone(), self.observing.clone());
@@ -164,31 +136,31 @@ impl Loops {
         };
         self.running.insert(name.clone(), running);
         if self.started {
-            self.begin_one(name, known);
+            self.begin_one(name, None);
         }
     }
 
     /// Has the term of one loop begin.
-    fn begin_one(&mut self, name: &Arc<str>, known: Option<Record>) {
+    fn begin_one(&mut self, name: &Arc<str>, known: Record) {
         let count = self.running.len();
         if let (Some(running), Some(term)) = (self.running.get_mut(name), &self.term)
             && let Some(begins) = running.begins.take()
         {
             term.pace.set_clusters(count);
-            // One that has ended by a defect is started again.
+            // It waits for it, unless it is being stopped.
             let _ = begins.send(Beginning {
                 term: term.clone(),
-                known,
+                known: Some(known),
                 is_start: !self.started,
                 is_marked: self.marked.remove(name),
             });
         }
     }
 
-    /// Takes in the end of a loop: its cluster is let go, or gone, or the loop had a defect.
-    /// Returns whether the cluster is forgotten, which changes the reports on policies.
+    /// Takes in the end of a loop: its cluster is let go, or gone. Returns whether the cluster is forgotten, which
+    /// changes the reports on policies.
     pub(super) fn ended(&mut self, ended: Result<(Id, ()), JoinError>, index: &mut Index) -> bool {
-        let id = ended.as_ref().map_or_else(JoinError::id, |(id, ())| *id);
+        let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
         let mut loops = self.running.extract_if(.., |_, it| it.task == id);
         let Some((name, _)) = loops.next() else {
             return false;
@@ -196,11 +168,6 @@ impl Loops {
         drop(loops);
         if let Some(term) = &self.term {
             term.pace.set_clusters(self.running.len());
-        }
-        if let Err(error) = ended {
-            tracing::error!(cluster = &*name, %error, "the cluster's loop ended by a defect");
-            self.restarts.insert(name, Instant::now() + RESTART);
-            return false;
         }
         let assignment = index.assignment(&name);
         // It may have been selected, or created, again while its loop was ending.
@@ -217,22 +184,6 @@ impl Loops {
     fn unselected(&self, name: &Arc<str>) {
         if let Some(term) = &self.term {
             term.reporter.cluster_unselected(name);
-        }
-    }
-
-    pub(super) fn next_restart(&self) -> Option<Instant> {
-        self.restarts.values().min().copied()
-    }
-
-    /// Starts the loops whose restart is due.
-    pub(super) fn restart(&mut self, index: &Index) {
-        let now = Instant::now();
-        let due = self.restarts.extract_if(.., |_, at| *at <= now);
-        for (name, _) in due.collect::<Vec<_>>() {
-            match index.assignment(&name) {
-                Some(assignment) => self.start(&name, assignment, None),
-                None => self.unselected(&name),
-            }
         }
     }
 

@@ -42,8 +42,7 @@ pub struct Scaler {
 }
 
 /// Way to a dependent.
-#[derive(Clone, Debug)]
-pub(crate) struct Target {
+struct Target {
     dependent: DependentRef,
     family: Family,
     kind: String,
@@ -108,28 +107,18 @@ impl Scaler {
     ///
     /// If it cannot be read, or is of a kind that cannot be scaled.
     pub async fn read(&self, dependent: &DependentRef) -> Result<Option<Observed>, ScaleError> {
-        Ok(self.see(dependent).await?.0)
+        self.observe(&self.target(dependent).await?).await
     }
 
-    /// Reads a dependent, and returns how it was reached.
-    ///
-    /// # Errors
-    ///
-    /// As above.
-    pub(crate) async fn see(
-        &self,
-        dependent: &DependentRef,
-    ) -> Result<(Option<Observed>, Target), ScaleError> {
+    async fn target(&self, dependent: &DependentRef) -> Result<Target, ScaleError> {
         let (family, resource) = self.kind(dependent).await?;
         let path = DynamicObject::url_path(&resource, Some(&self.namespace));
-        let target = Target {
+        Ok(Target {
             dependent: dependent.clone(),
             family,
             kind: resource.kind,
             request: Request::new(path),
-        };
-        let found = self.observe(&target).await?;
-        Ok((found, target))
+        })
     }
 
     /// Waits for a turn to write; in a dry run there is none to wait for.
@@ -139,14 +128,15 @@ impl Scaler {
         }
     }
 
-    /// Sends one write to what was [seen](Self::see) before; it is its [turn](Self::turn_to_write).
-    pub(crate) async fn write(&self, target: Option<Target>, write: Write) -> Written {
+    /// Sends one write to what was [read](Self::read) before, so that its kind is known; it is its
+    /// [turn](Self::turn_to_write).
+    pub(crate) async fn write(&self, dependent: &DependentRef, write: Write) -> Written {
         if self.writes.is_none() {
             return Written::Failed(ScaleError::DryRun);
         }
-        let Some(target) = target else {
-            // What was not read is not written.
-            return Written::Failed(ScaleError::Conflicts);
+        let target = match self.target(dependent).await {
+            Ok(target) => target,
+            Err(error) => return Written::Failed(error),
         };
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),

@@ -314,7 +314,7 @@ impl Operator {
         self.probing = self
             .is_probing()
             .then_some(self.probing.unwrap_or(self.now));
-        if !before.is_like(self.decider.treatment()) {
+        if before != *self.decider.treatment() {
             (self.saw, self.leases) = (None, None);
         }
         if let Treatment::Complete(aim, _) = self.decider.treatment() {
@@ -349,7 +349,6 @@ impl Operator {
                         Request::Read { .. } => *need = Some(Need::Read(None)),
                         Request::Queue => *need = Some(Need::Write),
                         Request::Write(write) => sent = Some(write),
-                        Request::Drop => *need = None,
                     }
                 }
                 Effect::Confirm => self.asks = true,

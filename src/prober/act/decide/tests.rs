@@ -18,7 +18,7 @@ use crate::{
 fn now() -> Now {
     Now {
         mono: Instant::now(),
-        wall: Timestamp::UNIX_EPOCH,
+        wall: k8s_openapi::jiff::Timestamp::UNIX_EPOCH,
     }
 }
 

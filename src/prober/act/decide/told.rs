@@ -29,7 +29,7 @@ pub struct Told {
     /// When something was last given back.
     pub(super) restored: Option<Since>,
     /// Start of the outage that the leases show, or showed; a new reader of the leases begins with it.
-    pub(super) silent_since: Option<Timestamp>,
+    pub silent_since: Option<Timestamp>,
     /// The nodes that are waited for, as of the last verdict that allows a restore.
     pub(super) returning: Returning,
     /// Last action on the dependents.

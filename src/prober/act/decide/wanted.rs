@@ -1,11 +1,12 @@
-//! What is wanted of the dependents now, or why nothing is: computed anew after every input.
+//! What is wanted of the dependents now, or why nothing is: computed anew after every input. The objects say whether the
+//! cluster is probed, and what is done about one that is not. Of one that is probed:
 //!
 //! - Leases that show an outage decide, whatever the checks say.
 //! - A restore needs healthy leases, and each Gate to pass. One without a result does not pass: after a
 //!   restart of the operator each has to run first.
 //! - Otherwise nothing is scaled.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use tokio::time::Instant;
 
@@ -16,20 +17,23 @@ use crate::{
     prober::{
         dependents::Order,
         finding::{Finding, HeldBack},
+        proof::Proof,
         step::Aim,
-        treatment::Treatment,
+        treatment::{Known, Treatment},
         verdict::Verdict,
     },
     util::now::Now,
 };
 
+/// Time for which a confirmation allows what was restored to be restored again.
+const RESTORED_WITHIN: Duration = Duration::from_secs(30);
+/// Time within which a Cluster that is gone may be replaced by a new one.
+const COMES_BACK: Duration = Duration::from_secs(30);
 /// A cluster that was restored less than so long ago …
 const AN_HOUR: Duration = Duration::from_secs(3600);
 /// … is restored again once its leases have been fresh for this long. Judgement: an unstable network would scale
 /// the dependents up and down in turn.
 const FRESH: Duration = Duration::from_secs(60);
-/// Pause between two tries where no probe says one.
-const AGAIN: Duration = Duration::from_secs(10);
 
 const FAILURE_THRESHOLD: HeldBack =
     HeldBack::By("the policy's failureThreshold is not reached yet");
@@ -40,11 +44,68 @@ const UNSELECTED: HeldBack = HeldBack::By("no policy selects the cluster any mor
 const NOTHING_MORE: HeldBack = HeldBack::By("nothing more is scaled to zero");
 
 impl Decider {
+    /// Hold of the policy that is responsible, or was last, and of the process.
+    pub(super) fn hold(&self) -> PolicyHold {
+        let hold = self.assignment.hold();
+        PolicyHold {
+            dry_run: hold.dry_run || self.dry_run,
+            ..hold
+        }
+    }
+
+    /// Derives the treatment from the objects and what is known of the dependents.
+    pub(super) fn treat(&mut self, now: Instant) {
+        let known = Known {
+            last: self.last.as_ref(),
+            engaged: self.dependents.is_engaged(),
+            looked_at: self.dependents.is_looked_at(),
+            hold: self.hold(),
+        };
+        let treatment = Treatment::new(&self.assignment, known);
+        let waits = self.assignment.is_gone() && matches!(treatment, Treatment::Complete(..));
+        let release_at = self.release_at.unwrap_or(now + COMES_BACK);
+        self.release_at = waits.then_some(release_at);
+        if treatment == self.treatment {
+            return;
+        }
+        match &treatment {
+            Treatment::Probe(settings) => self.dependents.adopt(&settings.dependents),
+            // Those of a policy on hold may be marked: they were never read.
+            Treatment::Idle(_) if self.assignment.skip.is_none() => {
+                self.dependents.adopt(self.assignment.dependents());
+            }
+            Treatment::Hold(..) => {}
+            // No policy asks for dependents, or none can be scaled in this state: only those owed, or perhaps owed,
+            // are handled.
+            _ => self.dependents.adopt(&[]),
+        }
+        self.evidence.until = None;
+        let before = mem::replace(&mut self.treatment, treatment);
+        match &self.treatment {
+            Treatment::Probe(settings) | Treatment::LetGo(settings, _) => {
+                self.last = Some(settings.clone());
+                if before.settings().is_none() {
+                    self.told.finding = Finding::Pending;
+                    if !mem::take(&mut self.waives_delay) {
+                        self.acts_from = now + settings.initial_delay;
+                    }
+                }
+            }
+            Treatment::Complete(_, finding)
+            | Treatment::Hold(finding, _)
+            | Treatment::Idle(finding) => {
+                self.evidence.fresh_since = None;
+                self.waives_delay = false;
+                self.told.finding = finding.clone();
+            }
+        }
+    }
+
     /// Order for the dependents from now on.
     pub(super) fn order(&mut self, now: Now, turn: impl Fn() -> Instant) -> Order {
         // Whoever was frozen, or waited for too long, needs a new verdict.
         if self.evidence.until.is_some_and(|until| until < now.mono) {
-            self.evidence.lapse();
+            self.evidence.until = None;
         }
         self.review();
         // A turn is kept for as long as the leases and the Gates allow the restore.
@@ -55,19 +116,17 @@ impl Decider {
         self.told.held_back = wanted.as_ref().err().cloned().flatten();
         let aim = wanted.unwrap_or_default();
         let settings = self.treatment.settings();
-        self.confirmed.lets_go_on &= aim == Aim::Down;
         let scales_down = settings.filter(|_| aim == Aim::Down);
         Order {
             aim,
-            keeps_marks: match &self.treatment {
-                Treatment::Probe(_) => true,
-                Treatment::LetGo(_, why) => why.is_some(),
-                _ => false,
-            },
+            // Of what nobody looks after any more no mark is left.
+            keeps_marks: !matches!(
+                self.treatment,
+                Treatment::LetGo(_, None) | Treatment::Complete(..)
+            ),
             may_unmark: self.hold() == PolicyHold::default(),
-            patience: scales_down.map(|it| it.rules.patience(self.evidence.period)),
-            awaits_nodes: self.is_probed() && self.evidence.nodes_missing,
-            interval: settings.map_or(AGAIN, |it| it.rules.interval),
+            patience: scales_down.map(|it| it.rules.patience(self.verdict().1)),
+            awaits_nodes: self.is_probed() && !self.told.returning.is_complete(),
         }
     }
 
@@ -102,10 +161,10 @@ impl Decider {
     /// Aim that the leases ask for.
     fn course(&self) -> Result<Aim, Option<HeldBack>> {
         let is_protected = self.protection() != Protection::None;
-        let evidence = &self.evidence;
-        match evidence.verdict {
-            Some(Verdict::Outage) if !evidence.decides => Err(Some(FAILURE_THRESHOLD)),
-            Some(Verdict::Healthy) if !evidence.decides => {
+        let decides = self.evidence.decides;
+        match self.verdict().0 {
+            Some(Verdict::Outage) if !decides => Err(Some(FAILURE_THRESHOLD)),
+            Some(Verdict::Healthy) if !decides => {
                 Err(Some(SUCCESS_THRESHOLD).filter(|_| is_protected))
             }
             Some(Verdict::Outage) => Ok(Aim::Down),
@@ -122,19 +181,10 @@ impl Decider {
             Treatment::LetGo(_, Some(_)) => return Err(Some(NOTHING_MORE)),
             _ => {}
         }
-        // What is all down is only read.
-        if self.dependents.is_complete() {
-            return Ok(());
-        }
-        if self.confirmed.lets_take(now) {
-            self.confirmed.lets_go_on = true;
-            return Ok(());
-        }
-        self.effects.extend(self.confirmed.ask());
-        // What is under way goes on meanwhile.
-        match self.confirmed.objection() {
-            None if self.confirmed.lets_go_on => Ok(()),
-            objection => Err(objection),
+        match self.dependents.aim() {
+            // What is under way goes on, and what is all down is only read.
+            Aim::Down => Ok(()),
+            _ => self.confirm(Proof::length(self.verdict().1), now),
         }
     }
 
@@ -156,11 +206,10 @@ impl Decider {
                 return Err(Some(HeldBack::Paced));
             }
         }
-        if !self.dependents.owes_again() || self.confirmed.lets_give_back(now.mono) {
-            return Ok(());
+        match self.dependents.owes_again() {
+            true => self.confirm(RESTORED_WITHIN, now.mono),
+            false => Ok(()),
         }
-        self.effects.extend(self.confirmed.ask());
-        Err(self.confirmed.objection())
     }
 
     fn is_probed(&self) -> bool {
@@ -181,7 +230,7 @@ impl Decider {
             _ => &self.told.finding,
         };
         match finding {
-            Finding::Judged(..) if self.cut.is_at_hand && aim == Aim::Up => {
+            Finding::Judged(..) if aim == Aim::Up && self.cut().is_some_and(|(_, ends)| ends) => {
                 "it was protected for as long as the policy's maxProtection lets it be".to_owned()
             }
             Finding::Judged(_, seen) => format!(

@@ -1,14 +1,16 @@
 //! One dependent: what was last seen of it, and its next request.
 
 mod answers;
-mod digest;
-mod pauses;
 
-use std::{mem, time::Duration};
+use std::{
+    hash::{Hash, Hasher},
+    mem,
+    time::Duration,
+};
 
 use tokio::time::Instant;
 
-use super::{Event, Order, Problem, Request, What};
+use super::{Answer, Event, Order, Problem, Request, What};
 use crate::{
     cluster::{Dependent, Scale},
     prober::{
@@ -18,44 +20,42 @@ use crate::{
 };
 
 /// One dependent.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Part {
     pub(super) dependent: Dependent,
     /// A policy asks for it to be handled.
     pub(super) asked: bool,
     pub(super) memory: Memory,
     pub(super) sure: Sure,
-    pub(super) doing: Doing,
+    doing: Doing,
     /// It is done, or holds up no level any more.
     pub(super) passed: bool,
     pub(super) problem: Option<Problem>,
     /// Problem when it was last seen, if it is as it is wanted.
-    pub(super) left: Option<Problem>,
-    /// Start of the `initialDelay` of its scaling, with this aim.
-    pub(super) begun: Option<(Aim, Instant)>,
+    left: Option<Problem>,
+    /// Start of the `initialDelay` of its scaling.
+    pub(super) begun: Option<Instant>,
     /// How often it was found at zero under the mark that it kept after a restore.
     pub(super) again: u32,
     /// Last read.
     found: Option<Observed>,
     /// When it is read next; none is now.
     look_at: Option<Instant>,
+    /// Last pause before the effect of a write was read.
     pause: Duration,
     /// Since when it is waited for to be there, with this aim.
     waits: Option<(Aim, Instant)>,
     conflicts: u32,
-    /// It rested before its level was open.
-    is_held: bool,
-    /// A write without an answer, and its aim.
-    lost: Option<(Step, Aim, ScaleError)>,
-    /// Reason of the trouble that was told last.
-    told: Option<&'static str>,
+    /// A write without an answer.
+    lost: Option<(Step, ScaleError)>,
 }
 
 /// Tells whether a mark is known: an earlier process may have ended between a write and its report, and a write that
 /// was given up may take effect later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum Sure {
     /// It was never read.
+    #[default]
     Unread,
     /// A given-up write may still take effect, and the seed has not answered since.
     No,
@@ -65,8 +65,9 @@ pub(super) enum Sure {
 }
 
 /// State of a dependent's request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Doing {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Doing {
+    #[default]
     Idle,
     Reading {
         since: Instant,
@@ -78,13 +79,11 @@ pub(super) enum Doing {
     Queued,
     /// For nothing: it is its turn.
     Turn,
-    Writing {
-        step: Step,
-        aim: Aim,
-    },
+    Writing(Step),
 }
 
-/// Direction that all dependents of a cluster go by.
+/// Direction that all dependents of a cluster go by, and what is met on it.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Way {
     pub(super) order: Order,
     /// The lowest level that is not done.
@@ -93,47 +92,23 @@ pub(super) struct Way {
     pub(super) last: Option<u32>,
     /// Since when a restore that waits for nodes has been allowed.
     pub(super) awaits: Option<Instant>,
+    /// Each was seen at zero in this protection.
     pub(super) is_complete: bool,
     /// Something is owed to one of them.
     pub(super) owes: bool,
+    /// A mark was there when the process began. It counts until all dependents have been read.
     pub(super) expects_marks: bool,
+    pub(super) events: Vec<Event>,
 }
 
 impl Part {
-    pub(super) fn new(dependent: Dependent) -> Self {
-        Self {
-            dependent,
-            asked: false,
-            memory: Memory::default(),
-            sure: Sure::Unread,
-            doing: Doing::Idle,
-            passed: false,
-            problem: None,
-            left: None,
-            begun: None,
-            again: 0,
-            found: None,
-            look_at: None,
-            pause: pauses::FIRST_LOOK,
-            waits: None,
-            conflicts: 0,
-            is_held: false,
-            lost: None,
-            told: None,
-        }
-    }
-
     /// Takes up how a policy asks for it, if one does, and reads it anew.
     pub(super) fn adopt(&mut self, asked: Option<&Dependent>) {
         self.asked = asked.is_some();
-        if let Some(asked) = asked {
-            self.dependent = asked.clone();
-        } else {
+        match asked {
+            Some(asked) => self.dependent = asked.clone(),
             // No policy requires it any more.
-            self.dependent.optional = true;
-            if !self.memory.owed {
-                (self.problem, self.left) = (None, None);
-            }
+            None => self.dependent.optional = true,
         }
         self.begin();
     }
@@ -145,7 +120,7 @@ impl Part {
         }
         self.passed = false;
         self.look_at = None;
-        self.pause = pauses::FIRST_LOOK;
+        self.pause = Duration::ZERO;
     }
 
     /// Takes up another aim. Where nothing is owed, what was seen needs no look to be up. Otherwise one may have been
@@ -155,7 +130,7 @@ impl Part {
         match aim {
             Aim::Leave => {}
             Aim::Up if !owes && is_seen && !self.is_marked() && self.problem.is_none() => {
-                self.passed = true
+                self.passed = true;
             }
             Aim::Up | Aim::Down | Aim::Release => self.begin(),
         }
@@ -166,14 +141,19 @@ impl Part {
         self.memory.owed || self.memory.unmark_at.is_some()
     }
 
-    pub(super) fn is_writing(&self) -> bool {
-        matches!(self.doing, Doing::Writing { .. })
+    /// Tells whether it is owed its replicas, and none were given back yet.
+    pub(super) fn is_at_zero(&self) -> bool {
+        self.memory.owed && self.memory.unmark_at.is_none()
     }
 
-    /// Tells whether it could not be scaled, and only a person can mend that.
-    pub(super) fn is_refused(&self) -> bool {
-        let problem = self.problem.as_ref();
-        problem.is_some_and(|problem| !problem.is_about_the_attempt())
+    /// Tells whether a policy asks for it, and it is not scaled down.
+    pub(super) fn is_up(&self) -> bool {
+        let found = self.found.as_ref().filter(|_| self.asked);
+        found.is_some_and(|found| found.replicas > 0 && !found.ignored)
+    }
+
+    pub(super) fn is_writing(&self) -> bool {
+        matches!(self.doing, Doing::Writing(_))
     }
 
     /// Tells whether it is brought where this aim wants it: none is scaled down that no policy asks for.
@@ -186,17 +166,25 @@ impl Part {
         step::level(&self.dependent, aim)
     }
 
-    /// Tells whether it can be forgotten: no policy asks for it, it is owed nothing, and there is nothing to report.
+    /// Tells whether it can be forgotten: no policy asks for it, and it surely carries no mark.
     pub(super) fn is_forgettable(&self) -> bool {
-        let is_quiet = self.problem.as_ref().is_none_or(Problem::is_about_the_kind);
-        let is_idle = !self.is_writing() && self.sure == Sure::Yes;
-        !self.asked && is_idle && !self.is_marked() && is_quiet
+        let is_at_rest = self.sure == Sure::Yes && !self.is_marked();
+        !self.asked && !self.is_writing() && is_at_rest
     }
 
-    /// Aim for it: none, before its level is open.
+    /// Tells whether another read would say no more by now.
+    fn is_known(&self, now: Instant) -> bool {
+        match self.sure {
+            Sure::Yes => true,
+            Sure::From(at) => now < at,
+            Sure::Unread | Sure::No => false,
+        }
+    }
+
+    /// Aim for it.
     fn aim(&self, way: &Way) -> Aim {
         let aim = way.order.aim;
-        match self.is_handled(aim) && !self.is_early(way) {
+        match self.is_handled(aim) {
             true => aim,
             false => Aim::Leave,
         }
@@ -204,114 +192,94 @@ impl Part {
 
     /// Tells whether its level is not open yet.
     fn is_early(&self, way: &Way) -> bool {
-        let aim = way.order.aim;
-        self.is_handled(aim) && way.open.is_some_and(|open| self.level(aim) > open)
+        let level = self.level(self.aim(way));
+        way.open.is_some_and(|open| level > open)
     }
 
-    /// Tells whether it surely carries no mark.
-    fn is_known_to_rest(&self) -> bool {
-        self.sure == Sure::Yes && !self.is_marked()
+    /// When it wants to go on; before its level is open, once a read counts.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let sure_at = match self.sure {
+            Sure::From(at) => Some(at),
+            _ => None,
+        };
+        let due = self.look_at.or(sure_at);
+        due.filter(|_| self.doing == Doing::Idle)
+    }
+
+    /// The next request, if one is due.
+    pub(super) fn go_on(&mut self, way: &mut Way, now: Instant) -> Option<Request> {
+        match self.doing {
+            Doing::Queued | Doing::Writing(_) => None,
+            // Others that are not urgent may wait for minutes.
+            Doing::Reading { urgent, .. } => {
+                (!urgent && self.is_urgent(way)).then(|| self.read(way, now))
+            }
+            // It is read as soon as its level is open.
+            _ if self.is_early(way) && (self.doing != Doing::Idle || self.is_known(now)) => {
+                (self.doing, self.look_at) = (Doing::Idle, None);
+                None
+            }
+            Doing::Idle => {
+                let is_due = self.look_at.is_none_or(|at| at <= now);
+                is_due.then(|| self.read(way, now))
+            }
+            Doing::Seen | Doing::Turn => {
+                let request = self.next(way, now);
+                if request.is_none() {
+                    self.doing = Doing::Idle;
+                }
+                request
+            }
+        }
+    }
+
+    fn next(&mut self, way: &mut Way, now: Instant) -> Option<Request> {
+        let aim = self.aim(way);
+        let unmarks = self.is_unmarked(aim, way, now);
+        let (optional, found) = (self.dependent.optional, self.found.as_ref());
+        match step::next(aim, optional, found, self.memory, unmarks) {
+            Ok(Next::Do(step)) => return self.go_ahead(step, way, now),
+            Ok(Next::Wait) => self.wait(aim, way, now),
+            Ok(Next::Reached) => self.rest(aim, way, now),
+            Err(error) => self.fail(&error, way, now),
+        }
+        None
+    }
+
+    fn read(&mut self, way: &Way, now: Instant) -> Request {
+        let (since, urgent) = (now, self.is_urgent(way));
+        self.doing = Doing::Reading { since, urgent };
+        Request::Read { urgent }
+    }
+
+    /// Tells whether something is owed or to be taken, as far as is known. What is down is only read again.
+    fn is_urgent(&self, way: &Way) -> bool {
+        match self.aim(way) {
+            Aim::Down => !way.is_complete,
+            _ => self.memory.owed || way.expects_marks && self.sure != Sure::Yes,
+        }
     }
 
     /// Tells whether its mark falls.
     fn is_unmarked(&self, aim: Aim, way: &Way, now: Instant) -> bool {
         let is_due = self.memory.unmark_at.is_some_and(|at| at <= now);
-        match aim {
-            Aim::Up if !way.order.keeps_marks => true,
-            _ => is_due && way.order.may_unmark,
-        }
-    }
-
-    /// When it wants to go on.
-    pub(super) fn due(&self, way: &Way) -> Option<Instant> {
-        let waits = self.doing == Doing::Idle && !(self.is_early(way) && self.is_known_to_rest());
-        self.look_at.filter(|_| waits)
-    }
-
-    /// The next request, if one is due.
-    pub(super) fn go_on(
-        &mut self,
-        way: &Way,
-        now: Instant,
-        events: &mut Vec<Event>,
-    ) -> Option<Request> {
-        if let Doing::Writing { .. } = self.doing {
-            return None;
-        }
-        let is_reading = matches!(self.doing, Doing::Reading { .. });
-        if !is_reading && self.is_early(way) {
-            self.is_held = true;
-            if self.is_known_to_rest() {
-                return self.idle();
-            }
-            if self.is_marked() {
-                // Others may see to it meanwhile.
-                self.look_at.get_or_insert(now + pauses::SELDOM);
-            }
-        } else if mem::take(&mut self.is_held) && self.doing == Doing::Idle {
-            self.look_at = None;
-        }
-        let may_look = match self.doing {
-            // Others that are not urgent may wait for minutes.
-            Doing::Reading { urgent, .. } => !urgent && self.is_urgent(way),
-            Doing::Idle => self.look_at.is_none_or(|at| at <= now),
-            _ => false,
-        };
-        if may_look {
-            let urgent = self.is_urgent(way);
-            self.doing = Doing::Reading { since: now, urgent };
-            return Some(Request::Read { urgent });
-        }
-        if let Doing::Idle | Doing::Reading { .. } = self.doing {
-            return None;
-        }
-        let aim = self.aim(way);
-        let unmarks = self.is_unmarked(aim, way, now);
-        let (optional, found) = (self.dependent.optional, self.found.as_ref());
-        let next = step::next(aim, optional, found, self.memory, unmarks);
-        match next {
-            Ok(Next::Do(step)) => return self.go_ahead(step, aim, way, now),
-            Ok(Next::Wait) => self.wait(aim, way, now, events),
-            Ok(Next::Reached) => self.rest(aim, way, now),
-            Err(error) => self.fail(&error, way, now, events),
-        }
-        self.idle()
-    }
-
-    /// Gives up its place among those that wait for their turn.
-    fn idle(&mut self) -> Option<Request> {
-        let before = mem::replace(&mut self.doing, Doing::Idle);
-        (before == Doing::Queued).then_some(Request::Drop)
-    }
-
-    /// Tells whether something is owed or to be taken, as far as is known. What is down, or was refused, is only read
-    /// again.
-    fn is_urgent(&self, way: &Way) -> bool {
-        let is_taken = || !way.is_complete && !self.is_refused();
-        match self.aim(way) {
-            Aim::Down => is_taken(),
-            _ => self.memory.owed || way.expects_marks,
-        }
+        aim == Aim::Up && !way.order.keeps_marks || is_due && way.order.may_unmark
     }
 
     /// Writes the step, once its delay is over and its turn has come.
-    fn go_ahead(&mut self, step: Step, aim: Aim, way: &Way, now: Instant) -> Option<Request> {
+    fn go_ahead(&mut self, step: Step, way: &Way, now: Instant) -> Option<Request> {
         self.passed = false;
         if let Some(at) = self.not_before(step, way, now).filter(|at| now < *at) {
             self.look_at = Some(at);
-            return self.idle();
+            return None;
         }
-        match (self.doing, &self.found) {
-            (Doing::Seen, _) => {
-                self.doing = Doing::Queued;
-                Some(Request::Queue)
-            }
-            (Doing::Turn, Some(found)) => {
-                self.doing = Doing::Writing { step, aim };
-                Some(Request::Write(step.write(found)))
-            }
-            _ => None,
+        if self.doing == Doing::Seen {
+            self.doing = Doing::Queued;
+            return Some(Request::Queue);
         }
+        self.doing = Doing::Writing(step);
+        let found = self.found.as_ref();
+        found.map(|found| Request::Write(step.write(found)))
     }
 
     /// When the step may be written: `initialDelay` begins when it is first due, and a restore may wait for nodes.
@@ -321,8 +289,7 @@ impl Part {
             Step::ScaleUp { .. } => (Aim::Up, self.nodes_by(way)),
             Step::Record { .. } | Step::Unmark { .. } => return None,
         };
-        let begun = self.begun.filter(|(of, _)| *of == aim);
-        let (_, begun) = *self.begun.insert(begun.unwrap_or((aim, now)));
+        let begun = *self.begun.get_or_insert(now);
         nodes_by.max(Some(begun + self.scale(aim).initial_delay))
     }
 
@@ -340,23 +307,71 @@ impl Part {
         }
     }
 
-    /// Says what is amiss with it, if that is another thing than was said before.
-    pub(super) fn tell_trouble(&mut self, aim: Aim, events: &mut Vec<Event>) {
-        let reason = self.problem.as_ref().map(|problem| problem.reason);
-        if let Some(problem) = self.problem.clone().filter(|_| reason != self.told) {
-            events.push(self.event(aim, What::Troubled(problem)));
+    /// Notes what is amiss with it, and says so if that is another thing than before.
+    fn set_problem(&mut self, problem: Option<Problem>, way: &mut Way) {
+        let before = mem::replace(&mut self.problem, problem);
+        let reason = |problem: &Problem| problem.reason;
+        let is_news = self.problem.as_ref().map(reason) != before.as_ref().map(reason);
+        if let Some(problem) = self.problem.clone().filter(|_| is_news) {
+            self.tell(What::Troubled(problem), way);
         }
-        self.told = reason;
     }
 
-    fn event(&self, aim: Aim, what: What) -> Event {
-        Event {
+    fn tell(&self, what: What, way: &mut Way) {
+        way.events.push(Event {
             dependent: self.dependent.reference.clone(),
             uid: self.found.as_ref().and_then(|found| found.uid.clone()),
-            aim,
+            aim: self.aim(way),
             what,
             again: self.again,
             why: String::new(),
+        });
+    }
+
+    /// Takes in what came of its request.
+    pub(super) fn answered(&mut self, answer: Answer, way: &mut Way, now: Instant) {
+        match (answer, self.doing) {
+            (Answer::Read(Ok(found)), Doing::Reading { since, .. }) => {
+                self.seen(found, since, way, now)
+            }
+            (Answer::Read(Err(error)), Doing::Reading { .. }) => {
+                self.doing = Doing::Idle;
+                let lost = self.lost.as_ref().map(|(_, lost)| lost.clone());
+                self.fail(&lost.unwrap_or(error), way, now);
+            }
+            (Answer::Turn, Doing::Queued) => self.doing = Doing::Turn,
+            (Answer::Written(written), Doing::Writing(step)) => {
+                self.doing = Doing::Idle;
+                self.look_at = None;
+                self.written(step, written, way, now);
+            }
+            _ => {}
         }
+    }
+
+    /// Hashes what decides, by its distance from `now`.
+    pub(super) fn digest(&self, aim: Aim, now: Instant, state: &mut impl Hasher) {
+        let found = self.found.as_ref();
+        let found = found.filter(|_| self.doing == Doing::Queued || self.is_writing());
+        let Memory {
+            owed,
+            replicas,
+            unmark_at,
+        } = self.memory;
+        let is_due = |at: Option<Instant>| at.map(|at| at <= now);
+        (self.asked, self.passed, self.begun.is_some()).hash(state);
+        (owed, replicas, is_due(unmark_at), self.again > 0).hash(state);
+        mem::discriminant(&self.sure).hash(state);
+        if let Sure::From(at) = self.sure {
+            is_due(Some(at)).hash(state);
+        }
+        mem::discriminant(&self.doing).hash(state);
+        if let Doing::Writing(step) = self.doing {
+            step.hash(state);
+        }
+        let problem = self.problem.as_ref().map(|problem| problem.reason);
+        let lost = self.lost.as_ref().map(|(step, _)| step);
+        let waits = self.waits.is_some_and(|(of, _)| of == aim);
+        (problem, lost, waits, self.conflicts, found).hash(state);
     }
 }

@@ -1,13 +1,13 @@
-//! Requests about dependents, their answers, and what is told of both.
+//! Requests about dependents, their answers, what is told of both, and what is amiss.
 
 use std::{sync::Arc, time::Duration};
 
-use super::Problem;
 use crate::{
     api::DependentRef,
+    cluster::Dependent,
     prober::{
-        scale_error::ScaleError,
-        step::{Aim, Observed, Step, Write},
+        scale_error::{DEPENDENT_MISSING, ScaleError},
+        step::{Aim, Memory, Observed, Step, Write},
     },
 };
 
@@ -24,8 +24,6 @@ pub enum Request {
     Queue,
     /// Send this write now.
     Write(Write),
-    /// Abandon the wait for a turn.
-    Drop,
 }
 
 /// Answer to a request.
@@ -92,4 +90,66 @@ pub enum What {
     Failed(ScaleError),
     /// It is not where it should be, for another reason than before.
     Troubled(Problem),
+}
+
+/// Why a dependent is not where it should be.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Problem {
+    /// The dependent.
+    pub dependent: DependentRef,
+    /// CamelCase, for conditions.
+    pub reason: &'static str,
+    /// For people: names the dependent and the remedy.
+    pub message: String,
+}
+
+impl Problem {
+    fn new(reference: &DependentRef, reason: &'static str, message: String) -> Self {
+        Self {
+            dependent: reference.clone(),
+            reason,
+            message,
+        }
+    }
+
+    pub(super) fn failed(reference: &DependentRef, error: &ScaleError) -> Self {
+        Self::new(reference, error.reason(), format!("{reference}: {error}"))
+    }
+
+    pub(super) fn late(reference: &DependentRef, timeout: Duration) -> Self {
+        let message = format!("{reference} was not scaled within {timeout:?}");
+        Self::new(reference, "ScalingLate", message)
+    }
+
+    /// The problem of a dependent that was found so and stays unrestored; `memory` is of before.
+    pub(super) fn left_behind(
+        found: Option<&Observed>,
+        memory: Memory,
+        dependent: &Dependent,
+    ) -> Option<Self> {
+        let reference = &dependent.reference;
+        let Some(found) = found else {
+            let message = format!(
+                "{reference} was scaled to zero, and has been deleted since, so that it cannot be restored: {}",
+                ScaleError::Missing
+            );
+            let problem = Self::new(reference, DEPENDENT_MISSING, message);
+            return (memory.owed && !dependent.optional).then_some(problem);
+        };
+        let recorded = found.record.replicas().or(memory.replicas);
+        let (reason, why) = match found.ignored {
+            _ if found.replicas > 0 || found.marked => return None,
+            true if memory.owed || recorded.is_some() => {
+                ("IgnoredAtZero", "it says ignore-scaling")
+            }
+            false if memory.owed => ("MarkRemoved", "its mark was removed by somebody else"),
+            _ => return None,
+        };
+        let (replicas, name) = (recorded.unwrap_or(1), reference.kubectl_name());
+        let message = format!(
+            "{reference} is at 0 replicas and is not restored, since {why}; to have it back: kubectl scale \
+             {name} --replicas={replicas} in the cluster's namespace"
+        );
+        Some(Self::new(reference, reason, message))
+    }
 }

@@ -39,22 +39,28 @@ impl Stage {
     /// Wants this, after so long.
     fn order(&mut self, aim: Aim, after: u64) -> Vec<Request> {
         self.now += Duration::from_secs(after);
+        self.follow(aim, true)
+    }
+
+    fn follow(&mut self, aim: Aim, may_unmark: bool) -> Vec<Request> {
         let order = Order {
             aim,
             keeps_marks: true,
-            may_unmark: true,
-            interval: Duration::from_secs(10),
+            may_unmark,
             ..Order::default()
         };
         self.dependents.follow(order, self.now);
+        self.requests()
+    }
+
+    fn requests(&mut self) -> Vec<Request> {
         let requests = self.dependents.requests(self.now).into_iter();
         requests.map(|(_, request)| request).collect()
     }
 
     fn answer(&mut self, answer: Answer) -> Vec<Request> {
         self.dependents.answer(&self.of, answer, self.now);
-        let requests = self.dependents.requests(self.now).into_iter();
-        requests.map(|(_, request)| request).collect()
+        self.requests()
     }
 
     fn read(&mut self, found: Option<Observed>) -> Vec<Request> {
@@ -133,28 +139,32 @@ fn what_may_have_been_taken_is_owed_until_that_is_sure() {
     let _ = stage.read(Some(found(4, false, Record::Absent)));
     assert!(!stage.dependents.owes());
     assert!(!stage.dependents.is_looked_at());
-    assert_eq!(
-        stage.order(Aim::Leave, 20),
-        [Request::Read { urgent: false }]
-    );
+    assert_eq!(stage.order(Aim::Leave, 20).len(), 1);
     let _ = stage.read(Some(found(0, true, Record::Replicas(4))));
     assert!(stage.dependents.owes() && stage.dependents.is_looked_at());
 }
 
-/// Another process has taken the first and ended before it could report it.
-#[test]
-fn what_is_found_marked_is_no_complete_protection() {
+/// Another process has taken the first, and ended before it could report it. Where nothing may be written, it stays so.
+#[rstest]
+#[case::one_is_up(observed(2), true, Protection::ScalingDown)]
+#[case::one_stays_up(observed(2), false, Protection::Active)]
+#[case::all_are_down(found(0, true, Record::Absent), true, Protection::Active)]
+fn what_is_found_marked_is_no_complete_protection(
+    #[case] other: Observed,
+    #[case] may_unmark: bool,
+    #[case] expected: Protection,
+) {
     let mut stage = Stage::new();
     let behind = dependent("b", 1, 0);
-    let both = [dependent("a", 0, 0), behind.clone()];
-    stage.dependents.expect_marks();
-    stage.dependents.adopt(&both);
+    stage
+        .dependents
+        .adopt(&[dependent("a", 0, 0), behind.clone()]);
     let _ = stage.order(Aim::Leave, 0);
     let _ = stage.read(Some(found(0, true, Record::Replicas(4))));
-    let seen = Answer::Read(Ok(Some(observed(2))));
+    let seen = Answer::Read(Ok(Some(other)));
     stage.dependents.answer(&behind.reference, seen, stage.now);
-    let _ = stage.order(Aim::Leave, 0);
-    assert_eq!(stage.dependents.protection(), Protection::Active);
+    let _ = stage.follow(Aim::Leave, may_unmark);
+    assert_eq!(stage.dependents.protection(), expected);
     let _ = stage.order(Aim::Down, 1);
     assert_eq!(stage.dependents.protection(), Protection::ScalingDown);
 }
@@ -175,14 +185,7 @@ fn a_mark_falls_in_its_minute(#[case] aim: Aim, #[case] may_unmark: bool) {
     let _ = stage.order(aim, 1);
     let _ = stage.read(back());
     stage.now += PROBATION;
-    let order = Order {
-        aim,
-        keeps_marks: true,
-        may_unmark,
-        ..Order::default()
-    };
-    stage.dependents.follow(order, stage.now);
-    let _ = stage.dependents.requests(stage.now);
+    let _ = stage.follow(aim, may_unmark);
     let _ = stage.read(back());
     let [Request::Write(_)] = *stage.answer(Answer::Turn) else {
         return assert!(!may_unmark);
@@ -204,14 +207,16 @@ fn a_level_that_closes_is_worked_on_as_soon_as_it_opens_again() {
     let b = second.reference.clone();
     stage.dependents.adopt(&[first, second]);
     let down = || found(0, true, Record::Replicas(4));
-    let _ = stage.order(Aim::Down, 0);
-    assert_eq!(stage.read(Some(down())), [Request::Read { urgent: true }]);
+    assert_eq!(stage.order(Aim::Down, 0).len(), 2);
+    assert_eq!(stage.read(Some(down())), []);
     let up = Answer::Read(Ok(Some(found(3, false, Record::Absent))));
     stage.dependents.answer(&b, up, stage.now);
     assert_eq!(stage.order(Aim::Down, 0), [Request::Queue]);
     assert_eq!(stage.order(Aim::Down, 10), [Request::Read { urgent: true }]);
     let undone = Some(found(4, true, Record::Replicas(4)));
-    assert_eq!(stage.read(undone), [Request::Queue, Request::Drop]);
+    assert_eq!(stage.read(undone), [Request::Queue]);
+    stage.dependents.answer(&b, Answer::Turn, stage.now);
+    assert_eq!(stage.order(Aim::Down, 0), [], "its level is closed");
     let _ = stage.answer(Answer::Turn);
     assert_eq!(stage.answer(Answer::Written(Written::Done)), []);
     assert_eq!(stage.order(Aim::Down, 1), [Request::Read { urgent: true }]);
@@ -248,11 +253,8 @@ fn a_read_that_does_not_count_yet_is_repeated_once_one_does() {
     let _ = stage.order(Aim::Leave, 0);
     let _ = stage.read(at_rest());
     stage.dependents.adopt(&[dependent("a", 0, 0)]);
-    assert_eq!(
-        stage.order(Aim::Leave, 19).len(),
-        1,
-        "it is read since the policy is another"
-    );
+    // Since the policy is another.
+    assert_eq!(stage.order(Aim::Leave, 19).len(), 1);
     stage.now += Duration::from_secs(2);
     let _ = stage.read(at_rest());
     assert!(!stage.dependents.is_looked_at());

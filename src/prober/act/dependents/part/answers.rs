@@ -1,4 +1,5 @@
-//! What an answer about a dependent changes.
+//! What an answer about a dependent changes, and when it is read again: as it waits, as it is where it is wanted, and
+//! after a failure.
 
 use std::time::Duration;
 
@@ -7,8 +8,8 @@ use tokio::time::Instant;
 use super::{Doing, Part, Sure, Way};
 use crate::{
     prober::{
-        dependents::{Answer, Event, Problem, What, Written},
-        scale_error::CONFLICTS,
+        dependents::{Problem, What, Written},
+        scale_error::{CONFLICTS, ScaleError},
         step::{Aim, Memory, Observed, PROBATION, Record, Step},
     },
     runtime::seed::REQUEST_LIMIT,
@@ -17,56 +18,37 @@ use crate::{
 /// Time for which a write that was given up, by this process or an earlier one, may still take effect after the seed
 /// answers again. An API server drops it within [`REQUEST_LIMIT`]; an etcd that hung, and answers again, has executed
 /// it long before.
-pub(super) const DOUBT: Duration = Duration::from_secs(2 * REQUEST_LIMIT.as_secs());
+const DOUBT: Duration = Duration::from_secs(2 * REQUEST_LIMIT.as_secs());
+/// First pause before the effect of a write is read …
+const FIRST_LOOK: Duration = Duration::from_millis(50);
+/// … and the longest; each is 1.5 times the one before.
+const LONGEST_LOOK: Duration = Duration::from_secs(1);
+/// Pause after a request that failed, where something is owed or to be taken …
+const RETRY: Duration = Duration::from_secs(3);
+/// … and after one that was refused: a person has to mend that. So is what is down, or late, read again.
+const AGAIN: Duration = Duration::from_secs(10);
+/// Pause between two reads of a dependent that keeps its mark: a zero under the mark is undone.
+const MARKED_LOOK: Duration = Duration::from_secs(15);
+/// Pause between two reads of a dependent that others may mend, or restore.
+const SELDOM: Duration = Duration::from_secs(60);
+/// Pause between two reads of a dependent that is owed nothing: etcd may have been rolled back to a state from an
+/// outage.
+const BELIEVED: Duration = Duration::from_secs(3600);
 
 impl Part {
-    /// Takes in what came of its request.
-    pub(in crate::prober::act::dependents) fn answered(
-        &mut self,
-        answer: Answer,
-        way: &Way,
-        now: Instant,
-        events: &mut Vec<Event>,
-    ) {
-        match (answer, self.doing) {
-            (Answer::Read(Ok(found)), Doing::Reading { since, .. }) => {
-                self.seen(found, since, way, now, events);
-            }
-            (Answer::Read(Err(error)), Doing::Reading { .. }) => {
-                self.doing = Doing::Idle;
-                let lost = self.lost.as_ref().map(|(_, _, lost)| lost.clone());
-                self.fail(&lost.unwrap_or(error), way, now, events);
-            }
-            (Answer::Turn, Doing::Queued) => self.doing = Doing::Turn,
-            (Answer::Written(written), Doing::Writing { step, aim }) => {
-                self.doing = Doing::Idle;
-                self.look_at = None;
-                self.written((step, aim), written, way, now, events);
-            }
-            _ => {}
-        }
-    }
-
-    fn written(
-        &mut self,
-        (step, aim): (Step, Aim),
-        written: Written,
-        way: &Way,
-        now: Instant,
-        events: &mut Vec<Event>,
-    ) {
+    pub(super) fn written(&mut self, step: Step, written: Written, way: &mut Way, now: Instant) {
         match written {
             Written::Done => {
-                self.did(step, aim, way, now, events);
+                self.did(step, way, now);
                 // What is only marked is scaled next.
                 if !matches!(step, Step::Mark { .. }) {
-                    self.look_at = Some(self.look(now));
+                    self.look_soon(now);
                 }
             }
-            Written::Overtaken(error) if self.conflicts >= CONFLICTS => {
-                self.fail(&error, way, now, events);
+            Written::Overtaken(_) if self.conflicts < CONFLICTS => self.conflicts += 1,
+            Written::Overtaken(error) | Written::Failed(error) => {
+                self.fail(&error, way, now);
             }
-            Written::Overtaken(_) => self.conflicts += 1,
             Written::Unanswered(error) => {
                 self.sure = Sure::No;
                 // It is owed before it is known whether it was taken; what may be back is, until that is seen.
@@ -74,14 +56,13 @@ impl Part {
                     (self.memory.owed, self.passed) = (true, false);
                     self.memory.replicas = Some(replicas);
                 }
-                self.lost = Some((step, aim, error));
+                self.lost = Some((step, error));
             }
-            Written::Failed(error) => self.fail(&error, way, now, events),
         }
     }
 
     /// A step was carried out.
-    fn did(&mut self, step: Step, aim: Aim, way: &Way, now: Instant, events: &mut Vec<Event>) {
+    fn did(&mut self, step: Step, way: &mut Way, now: Instant) {
         let (memory, falls_at) = (&mut self.memory, now + PROBATION);
         match step {
             Step::Mark { from } => {
@@ -89,26 +70,17 @@ impl Part {
                 memory.unmark_at.get_or_insert(falls_at);
             }
             Step::ScaleDown { from } => {
-                *memory = Memory {
-                    owed: true,
-                    replicas: Some(from),
-                    unmark_at: None,
-                };
+                (memory.owed, memory.replicas, memory.unmark_at) = (true, Some(from), None);
                 self.waits = Some((Aim::Down, now));
                 // From here on the zero is ours.
                 self.again = 0;
             }
             Step::ScaleUp { to } => {
-                *memory = Memory {
-                    owed: true,
-                    replicas: Some(to),
-                    unmark_at: Some(falls_at),
-                };
-                self.waits = Some((Aim::Up, now));
-                self.begun = None;
+                (memory.owed, memory.replicas) = (true, Some(to));
+                memory.unmark_at = Some(falls_at);
+                (self.waits, self.begun) = (Some((Aim::Up, now)), None);
                 if self.nodes_by(way).is_some_and(|by| by <= now) {
-                    let waited = self.dependent.up.await_nodes;
-                    events.push(self.event(aim, What::Unready(waited)));
+                    self.tell(What::Unready(self.dependent.up.await_nodes), way);
                 }
             }
             Step::Record { replicas } => memory.replicas = Some(replicas),
@@ -118,18 +90,17 @@ impl Part {
         (self.problem, self.conflicts) = (None, 0);
         self.passed &= !self.memory.owed;
         if let Some(found) = self.found.clone() {
-            events.push(self.event(aim, What::Did(step, found)));
+            self.tell(What::Did(step, found), way);
         }
     }
 
     /// It was read.
-    fn seen(
+    pub(super) fn seen(
         &mut self,
         found: Option<Observed>,
         since: Instant,
-        way: &Way,
+        way: &mut Way,
         now: Instant,
-        events: &mut Vec<Event>,
     ) {
         self.doing = Doing::Seen;
         self.sure = match self.sure {
@@ -137,27 +108,149 @@ impl Part {
             Sure::From(at) if since < at => Sure::From(at),
             _ => Sure::Yes,
         };
-        let lost = self.lost.take();
-        let written = lost.as_ref().map(|(step, aim, _)| (*step, *aim));
-        let written = written.filter(|(step, _)| is_written(*step, found.as_ref()));
-        if let Some((step, aim)) = written {
-            self.did(step, aim, way, now, events);
+        let mut lost = self.lost.take();
+        let is_done = |(step, _): &mut (Step, _)| is_written(*step, found.as_ref());
+        if let Some((step, _)) = lost.take_if(is_done) {
+            self.did(step, way, now);
         }
-        let (before, aim) = (self.memory, way.order.aim);
+        let before = self.memory;
         self.left = Problem::left_behind(found.as_ref(), before, &self.dependent);
-        self.memory = remembered(found.as_ref(), before, aim, now);
-        self.found = found;
-        let is_at_zero = self.memory.owed && self.memory.unmark_at.is_none();
-        if is_at_zero && before.unmark_at.is_some() {
-            self.again += 1;
+        if let Some(found) = &found {
+            self.remember(found, way, now);
         }
+        self.found = found;
         if !self.is_marked() {
             self.again = 0;
+        } else if self.is_at_zero() && before.unmark_at.is_some() {
+            self.again += 1;
         }
-        if let Some((.., error)) = lost.filter(|_| written.is_none()) {
+        if let Some((_, error)) = lost {
             self.doing = Doing::Idle;
-            self.fail(&error, way, now, events);
+            self.fail(&error, way, now);
         }
+    }
+
+    /// Notes what it is owed, as it is like this.
+    fn remember(&mut self, found: &Observed, way: &Way, now: Instant) {
+        let before = self.memory;
+        let replicas = found.record.replicas().or(before.replicas);
+        let comes_up = before.owed && found.replicas > 0 && !found.running;
+        self.memory = match (found.replicas, found.marked) {
+            (0, true) => Memory {
+                owed: true,
+                replicas,
+                unmark_at: None,
+            },
+            // Unless it is still on its way, whoever has scaled it up.
+            (_, true) => Memory {
+                owed: comes_up,
+                replicas,
+                unmark_at: before.unmark_at.or(Some(now + PROBATION)),
+            },
+            (_, false) if comes_up && way.order.aim == Aim::Up && !found.ignored => before,
+            // Ignored, or without a mark.
+            (_, false) => Memory::default(),
+        };
+    }
+
+    /// Waits for earlier writes to take effect, for as long as its timeout says.
+    pub(super) fn wait(&mut self, aim: Aim, way: &mut Way, now: Instant) {
+        let timeout = self.timeout(aim, way);
+        let since = self.waits.filter(|(of, _)| *of == aim);
+        let since = since.map_or(now, |(_, since)| since);
+        self.waits = Some((aim, since));
+        let deadline = since + timeout;
+        if now < deadline {
+            self.look_soon(now);
+            self.look_at = self.look_at.min(Some(deadline));
+            return;
+        }
+        // No other waits for it any longer.
+        self.passed = true;
+        self.look_at = Some(now + AGAIN);
+        let late = Problem::late(&self.dependent.reference, timeout);
+        self.tell(What::Late, way);
+        self.set_problem(Some(late), way);
+    }
+
+    fn timeout(&self, aim: Aim, way: &Way) -> Duration {
+        let timeout = self.scale(aim).timeout;
+        let is_last = way.last == Some(self.level(aim));
+        let patience = way.order.patience.filter(|_| !is_last);
+        patience.map_or(timeout, |patience| patience.min(timeout))
+    }
+
+    /// Has the effect of a write looked at soon.
+    fn look_soon(&mut self, now: Instant) {
+        // Also if another client undoes each write: they become as rare as the looks.
+        self.pause = (self.pause * 3 / 2).clamp(FIRST_LOOK, LONGEST_LOOK);
+        self.look_at = Some(now + self.pause);
+    }
+
+    /// It is as it is wanted, or left as it is.
+    pub(super) fn rest(&mut self, aim: Aim, way: &mut Way, now: Instant) {
+        if aim != Aim::Leave {
+            (self.passed, self.waits, self.conflicts) = (true, None, 0);
+        }
+        if self.found.is_none() {
+            // What is gone is owed nothing.
+            self.memory = Memory::default();
+        }
+        // Marked, and left at zero, it is still to be scaled up.
+        if aim != Aim::Leave || !self.memory.owed {
+            let left = self.left.take();
+            self.set_problem(left, way);
+        }
+        let pause = match aim {
+            // Others may scale up what is down.
+            Aim::Down => AGAIN,
+            _ if self.memory.owed || self.problem.is_some() => SELDOM,
+            _ if self.memory.unmark_at.is_some() => MARKED_LOOK,
+            _ => BELIEVED,
+        };
+        self.look_after(pause, now);
+        let falls_at = self.memory.unmark_at.filter(|_| way.order.may_unmark);
+        let falls_at = falls_at.filter(|at| now < *at);
+        self.look_at = self.look_at.min(falls_at.or(self.look_at));
+    }
+
+    /// Has it read after this pause, or as soon as a read counts, if none did yet.
+    fn look_after(&mut self, pause: Duration, now: Instant) {
+        let at = now + pause;
+        self.look_at = Some(match self.sure {
+            // An answer may come after that to a read that was sent before.
+            Sure::From(sure_at) => at.min(sure_at.max(now)),
+            _ => at,
+        });
+    }
+
+    /// It could not be scaled, or read.
+    pub(super) fn fail(&mut self, error: &ScaleError, way: &mut Way, now: Instant) {
+        let (aim, is_asked) = (self.aim(way), self.asked);
+        let is_unserved = error.is_about_the_kind() && !is_asked;
+        if is_unserved {
+            // There is no mark to be found; what is known to be owed stays so.
+            self.sure = Sure::Yes;
+            if !self.memory.owed {
+                self.memory = Memory::default();
+            }
+        }
+        let (owes, may_soon) = (self.memory.owed, error.is_about_the_attempt());
+        // What was never scaled down, and cannot soon be found or read, must not keep others at zero.
+        let passes = aim == Aim::Up && !owes || is_unserved;
+        self.passed = if may_soon { self.passed } else { passes };
+        self.conflicts = 0;
+        let is_wanted = aim == Aim::Down || aim != Aim::Leave && way.owes;
+        let pause = match may_soon {
+            true if is_wanted => RETRY,
+            false if is_wanted => AGAIN,
+            _ if aim == Aim::Leave && self.sure != Sure::Yes => AGAIN,
+            _ => SELDOM,
+        };
+        self.look_after(pause, now);
+        self.tell(What::Failed(error.clone()), way);
+        let failed = Problem::failed(&self.dependent.reference, error);
+        self.set_problem(Some(failed).filter(|_| is_asked || owes), way);
     }
 }
 
@@ -170,29 +263,4 @@ fn is_written(step: Step, found: Option<&Observed>) -> bool {
         Step::Record { replicas } => found.record == Record::Replicas(replicas),
         Step::Unmark { .. } => !found.marked,
     })
-}
-
-/// Memory of a dependent that was found so.
-fn remembered(found: Option<&Observed>, before: Memory, aim: Aim, now: Instant) -> Memory {
-    let Some(found) = found else {
-        return before;
-    };
-    let replicas = found.record.replicas().or(before.replicas);
-    let comes_up = before.owed && found.replicas > 0 && !found.running;
-    match (found.replicas, found.marked) {
-        (0, true) => Memory {
-            owed: true,
-            replicas,
-            unmark_at: None,
-        },
-        // Unless it is still on its way, whoever has scaled it up.
-        (_, true) => Memory {
-            owed: comes_up,
-            replicas,
-            unmark_at: before.unmark_at.or(Some(now + PROBATION)),
-        },
-        (_, false) if comes_up && aim == Aim::Up && !found.ignored => before,
-        // Ignored, or without a mark.
-        (_, false) => Memory::default(),
-    }
 }
