@@ -78,34 +78,6 @@ impl Sub<Duration> for MonoTime {
     }
 }
 
-/// The bounds within which something happened, on our monotonic clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// Not before this; unknown if nothing bounds it.
-    pub earliest: Option<MonoTime>,
-    /// Not after this.
-    pub latest: MonoTime,
-}
-
-impl Window {
-    /// Returns whether both can be true.
-    pub(crate) fn meets(self, other: Self) -> bool {
-        self.earliest.max(other.earliest) <= Some(self.latest.min(other.latest))
-    }
-
-    /// The common part of both, or this one alone where they contradict each other.
-    pub(crate) fn narrowed_by(self, other: Option<Window>) -> Window {
-        let Some(other) = other else { return self };
-        if !self.meets(other) {
-            return self;
-        }
-        Window {
-            earliest: self.earliest.max(other.earliest),
-            latest: self.latest.min(other.latest),
-        }
-    }
-}
-
 fn signed(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }

@@ -142,15 +142,16 @@ impl LeaseJudge {
         self.awaits = since;
     }
 
-    /// Counts the nodes that a restore of what is protected waits for.
-    fn returning(&self, at: MonoTime) -> Returning {
-        if !self.protected {
-            return Returning::default();
+    /// Counts the nodes that a restore of what is protected waits for, of which Nodes were read since it was allowed.
+    fn returning(&self, seen: &Assessment) -> Returning {
+        let since = self.awaits.filter(|since| self.facts_read >= Some(*since));
+        match self.protected {
+            true => Returning {
+                back: since.map_or(0, |_| seen.ready),
+                all: seen.candidates,
+            },
+            false => Returning::default(),
         }
-        let current = self
-            .awaits
-            .is_some_and(|since| self.facts_read >= Some(since));
-        Returning::new(&self.leases, &self.rules, self.from(), current, at)
     }
 
     /// The moment before which what fell silent is no part of the outage. What is known of a renewal may become more
@@ -328,9 +329,7 @@ impl LeaseJudge {
         self.awaits_facts = verdict == OUTDATED || verdict == awaits;
         let decides = match verdict {
             Verdict::Outage => {
-                let silence = assessment.longest_silence;
-                let first = silence.map(|longest| assessment.at - longest);
-                self.onset = self.onset.or(first);
+                self.onset = self.onset.or(assessment.silent_since);
                 self.outages = self.outages.saturating_add(1);
                 self.recoveries = 0;
                 self.outages >= self.rules.failure_threshold
@@ -353,7 +352,7 @@ impl LeaseJudge {
         let provable = assessment.expires_at.max(complete).filter(|_| is_outage);
         Some(Conclusion {
             verdict,
-            returning: self.returning(assessment.at),
+            returning: self.returning(&assessment),
             assessment,
             provable,
             decides,

@@ -11,14 +11,15 @@ mod clock;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use self::clock::{OtherClock, ServerClock, Stamp};
+pub use self::clock::Window;
+use self::clock::{ServerClock, strays};
 use super::{
-    nodes::{Facts, Place, Places, Pools},
+    nodes::{Exclusion, Facts, Place, Places, Pools},
     proof::Proof,
 };
 use crate::{
     shoot::{Consistency, Lease, LeaseRead, RenewTime, Uid},
-    util::mono_time::{MonoTime, Window},
+    util::mono_time::MonoTime,
 };
 
 /// A stamp may lie this far beyond the response's own `Date`: both are rounded down.
@@ -27,12 +28,13 @@ const STAMP_AHEAD_SECONDS: i64 = 1;
 /// clock to the server's stamp.
 const LATENCY: Duration = Duration::from_millis(100);
 
-/// A kubelet renews its lease at a quarter of `leaseDurationSeconds`; this is in milliseconds.
-const MILLIS_BETWEEN_RENEWALS_PER_SECOND: u64 = 1000 / 4;
-/// The kubelet's default, for leases of 40 s; used where a lease does not say.
-const DEFAULT_PERIOD: Duration = Duration::from_secs(10);
-const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
-const LONGEST_PERIOD: Duration = Duration::from_secs(60);
+/// A kubelet renews its lease so many times in `leaseDurationSeconds`.
+const RENEWALS: u32 = 4;
+/// The kubelet's default, used where a lease does not say.
+const LEASE_SECONDS: u8 = 40;
+/// Kubelets renew every second to every minute, whatever their leases say.
+const SHORTEST_SECONDS: i32 = 4;
+const LONGEST_SECONDS: i32 = 240;
 /// Nodes and Machines of a protected cluster are read every so many renewal periods.
 const LOOKS: u32 = 6;
 
@@ -49,18 +51,18 @@ pub enum Intake {
 }
 
 /// A lease, as far as it is known.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Beat {
     uid: Uid,
     resource_version: u64,
     value: Option<RenewTime>,
-    stamp: Option<Stamp>,
+    /// The server's stamp of that value; `None` if it cannot be read.
+    stamp: Option<i64>,
     renewed: Window,
-    /// The node's clock, as successive renewals allow it.
-    node_clock: Option<OtherClock>,
-    period_millis: u32,
-    /// The last list that held it, by its number.
-    list: u32,
+    /// The zero of the node's clock, as successive renewals allow it.
+    node_zero: Option<Window>,
+    /// `leaseDurationSeconds`, within what kubelets use.
+    seconds: u8,
     /// The end of the first read that showed it.
     since: MonoTime,
     pub(super) place: Place,
@@ -73,16 +75,14 @@ pub struct Beat {
 pub struct Leases {
     newest: u64,
     clock: Option<ServerClock>,
+    /// The `Date` of the last list; `None` if it strayed, so that new stamps say nothing.
+    date: Option<i64>,
     last_consistent: Option<MonoTime>,
     beats: BTreeMap<Box<str>, Beat>,
-    /// Number of lists that were taken in.
-    lists: u32,
     /// Leases that were last renewed before this, and are silent, count neither way.
     pub(super) cut: Option<MonoTime>,
     /// The protection at hand was ended then.
     pub(super) ended: bool,
-    /// The names of the zones. Places hold an index: there are many of them, and few zones.
-    zones: Vec<Box<str>>,
     /// The seed does not serve Machines.
     pub(super) lacks_machines: bool,
     /// Nodes and Machines have been read; until then every lease counts.
@@ -113,25 +113,20 @@ impl Leases {
             self.last_consistent = None;
         }
         self.newest = read.list.resource_version;
-        self.lists = self.lists.wrapping_add(1);
-        let date = read.date.filter(|date| self.set_clock(*date, read));
-        for lease in &read.list.items {
-            let before = self.beats.get(&lease.name).copied();
+        self.date = self.take_date(read);
+        let unread = self.placed.then_some(Exclusion::NotReadYet);
+        let beats = read.list.items.iter().map(|lease| {
+            let before = self.get(&lease.name);
             let same = before.filter(|it| rolled_back || it.uid == lease.uid);
-            let known = same.filter(|_| !rolled_back);
-            let mut beat = self.sight(known, lease, date, read);
+            let mut beat = self.sight(same.filter(|_| !rolled_back), lease, read);
             // A lease that was created anew may be that of another node.
             (beat.since, beat.place) = match same {
-                Some(same) => (same.since, same.place),
-                None => (read.finished, Place::unread(self.placed)),
+                Some(same) => (same.since, same.place.clone()),
+                None => (read.finished, Place::of(unread)),
             };
-            beat.list = self.lists;
-            match self.beats.get_mut(&lease.name) {
-                Some(before) => *before = beat,
-                None => _ = self.beats.insert(lease.name.clone(), beat),
-            }
-        }
-        self.beats.retain(|_, beat| beat.list == self.lists);
+            (lease.name.clone(), beat)
+        });
+        self.beats = beats.collect();
         if consistent {
             self.last_consistent = Some(read.started);
         }
@@ -143,16 +138,16 @@ impl Leases {
 
     /// Learns from Nodes and Machines which leases count, of those that there were before both were read.
     pub(crate) fn learn(&mut self, facts: &Facts, pools: &Pools) {
-        let places = Places::new(facts, pools, self.beats.keys());
+        let places = Places::new(facts, pools);
         for (name, beat) in &mut self.beats {
             beat.place = match beat.since <= facts.began {
                 true => places.of(name),
-                false => Place::unread(true),
+                false => Place::of(Some(Exclusion::NotReadYet)),
             };
         }
         self.lacks_machines = facts.machines.is_none();
         self.placed = true;
-        (self.counting, self.alive, self.zones) = (places.counting, places.alive, places.zones);
+        (self.counting, self.alive) = (places.counting, places.alive);
         let first = self.none_alive.map_or(facts.began, |(first, _)| first);
         self.none_alive = (self.alive == 0).then_some((first, facts.began));
     }
@@ -178,22 +173,18 @@ impl Leases {
 
     /// The pause after which Nodes and Machines of a protected cluster are to be read again, consistently.
     pub(super) fn look_again(&self) -> Duration {
-        let period = self.longest_period();
-        match self.none_alive {
-            Some(_) if !self.are_abandoned() => Proof::length(period),
-            _ => period * LOOKS,
-        }
+        self.longest_period() * LOOKS
     }
 
     /// The longest renewal period of all leases, whether or not they count.
     fn longest_period(&self) -> Duration {
-        let periods = self.iter().map(Beat::period);
-        periods.max().unwrap_or(DEFAULT_PERIOD)
+        let seconds = self.iter().map(|beat| beat.seconds).max();
+        period(seconds.unwrap_or(LEASE_SECONDS))
     }
 
     /// Returns whether Nodes and Machines were read after each lease had come.
     pub(super) fn are_placed(&self) -> bool {
-        self.placed && !self.beats.values().any(|it| it.place.is_unread())
+        self.placed && !self.iter().any(|it| it.place.is_unread())
     }
 
     /// The lease of this name.
@@ -206,110 +197,81 @@ impl Leases {
         self.beats.values()
     }
 
-    /// The names of the zones that nodes say they are in, in order; all different.
-    pub(super) fn zones(&self) -> &[Box<str>] {
-        &self.zones
-    }
-
-    /// Moves the server's clock on; false if its `Date` strayed, so that its stamps say nothing.
-    fn set_clock(&mut self, date: i64, read: &LeaseRead) -> bool {
-        match &mut self.clock {
-            Some(clock) => clock.advance(date, read),
-            None => {
-                self.clock = ServerClock::new(date, read);
-                self.clock.is_some()
-            }
+    /// Moves the server's clock on. Returns the `Date`, unless it strayed.
+    fn take_date(&mut self, read: &LeaseRead) -> Option<i64> {
+        let date = read.date?;
+        let (clock, step) = ServerClock::after(self.clock, date, read);
+        self.clock = Some(clock);
+        if !step.is_zero() {
+            // Stamps from before a step cannot be read after it.
+            self.beats.values_mut().for_each(|beat| beat.stamp = None);
         }
+        (!strays(step)).then_some(date)
     }
 
-    fn sight(
-        &self,
-        known: Option<Beat>,
-        lease: &Lease,
-        date: Option<i64>,
-        read: &LeaseRead,
-    ) -> Beat {
+    fn sight(&self, known: Option<&Beat>, lease: &Lease, read: &LeaseRead) -> Beat {
         let is_renewed = |known: &Beat| {
             lease.renew_time != known.value && lease.resource_version > known.resource_version
         };
         let mut beat = match known {
-            Some(known) if !is_renewed(&known) => known,
-            known => self.renewal(known, lease, date, read),
+            Some(known) if !is_renewed(known) => known.clone(),
+            known => self.renewal(known, lease, read),
         };
-        if let (Some(stamp), Some(clock)) = (beat.stamp, &self.clock) {
-            beat.renewed = beat.renewed.narrowed_by(clock.window_of(stamp));
-        }
-        beat.period_millis = millis(renewal_period(lease.duration_seconds));
+        let stamped = beat.stamp.zip(self.clock);
+        let stamped = stamped.map(|(stamp, clock)| clock.window_of(stamp));
+        beat.renewed = beat.renewed.narrowed_by(stamped);
+        let seconds = lease.duration_seconds.map(|seconds| {
+            let bounded = seconds.clamp(SHORTEST_SECONDS, LONGEST_SECONDS);
+            u8::try_from(bounded).unwrap_or(LEASE_SECONDS)
+        });
+        beat.seconds = seconds.unwrap_or(LEASE_SECONDS);
         beat.resource_version = beat.resource_version.max(lease.resource_version);
         beat.confirmed |= read.consistency == Consistency::Consistent;
         beat
     }
 
     /// A value that we see for the first time.
-    fn renewal(
-        &self,
-        known: Option<Beat>,
-        lease: &Lease,
-        date: Option<i64>,
-        read: &LeaseRead,
-    ) -> Beat {
-        let (not_before, node_clock, as_of) = match &known {
-            // A renewal is later than the one before.
-            Some(known) => (
-                self.last_consistent
-                    .filter(|_| known.confirmed)
-                    .max(known.renewed.earliest),
-                known.node_clock,
-                known.renewed.latest,
-            ),
-            // A lease that an earlier consistent list did not hold was created after that list.
-            None => (self.last_consistent, None, read.started),
-        };
+    fn renewal(&self, known: Option<&Beat>, lease: &Lease, read: &LeaseRead) -> Beat {
+        // A lease that an earlier consistent list did not hold was created after that list.
+        let unseen = self.last_consistent;
+        let unseen = unseen.filter(|_| known.is_none_or(|it| it.confirmed));
         let seen = Window {
-            earliest: not_before,
+            // A renewal is later than the one before.
+            earliest: unseen.max(known.and_then(|it| it.renewed.earliest)),
             latest: read.finished,
         };
-        let clock = self.clock.as_ref();
-        let stamp = lease.stamp.zip(date).zip(clock);
-        let stamp = stamp.and_then(|((seconds, date), clock)| {
-            let range = clock.strayed..=date.saturating_add(STAMP_AHEAD_SECONDS);
-            let epoch = clock.epoch;
-            range.contains(&seconds).then_some(Stamp { seconds, epoch })
+        let stamped = lease.stamp.zip(self.clock).and_then(|(stamp, clock)| {
+            let latest = self.date?.saturating_add(STAMP_AHEAD_SECONDS);
+            let is_readable = Some(stamp) >= clock.strayed && stamp <= latest;
+            is_readable.then(|| clock.window_of(stamp))
         });
         // One that contradicts what was seen is of another server's clock: drift must not let it agree later.
-        let stamped = stamp.zip(clock).and_then(|(stamp, clock)| {
-            let stamped = clock.window_of(stamp);
-            stamped.filter(|stamped| seen.meets(*stamped))
-        });
-        let stamp = stamp.filter(|_| stamped.is_some());
-        let window = seen.narrowed_by(stamped);
+        let stamped = stamped.filter(|stamped| seen.meets(*stamped));
+        let mut renewed = seen.narrowed_by(stamped);
 
+        let nanos = |time: RenewTime| i128::from(time.as_micros()) * 1_000;
+        let shown = lease.renew_time.map(|time| (nanos(time), nanos(time)));
         // What we saw is too coarse to notice that a node's clock has stepped.
-        let shown = lease.renew_time.map(|time| {
-            let nanos = i128::from(time.as_micros()) * 1_000;
-            (nanos, nanos)
+        let told = shown.filter(|_| stamped.is_some());
+        let told = told.map(|shown| renewed.zero_by(shown));
+        let before = known.and_then(|it| {
+            let elapsed = read.finished.since(it.renewed.latest);
+            Some(it.node_zero?.drifted(elapsed))
         });
-        let implied = stamped.and(shown);
-        let implied = implied.and_then(|shown| OtherClock::new(shown, window));
-        let node_clock = implied.map(|implied| {
-            node_clock
-                .map(|before| before.drifted(read.finished.since(as_of)))
-                .and_then(|before| before.intersect(implied))
-                // An empty intersection is a stepped clock: start over.
-                .unwrap_or(implied)
-        });
-        let by_node = shown.zip(node_clock);
-        let by_node = by_node.map(|(shown, clock)| clock.widened(LATENCY).window_of(shown));
+        // A clock that has stepped is known by what it shows now.
+        let node_zero = told.map(|told| told.narrowed_by(before));
+        let by_node = shown.zip(node_zero);
+        let by_node = by_node.map(|(shown, zero)| zero.widened(LATENCY).shows(shown));
+        renewed = renewed.narrowed_by(by_node);
 
         Beat {
             uid: lease.uid,
             resource_version: lease.resource_version,
             value: lease.renew_time,
-            stamp,
-            renewed: window.narrowed_by(by_node),
-            node_clock,
-            period_millis: millis(DEFAULT_PERIOD),
-            list: 0,
+            stamp: lease.stamp.filter(|_| stamped.is_some()),
+            renewed,
+            node_zero,
+            seconds: LEASE_SECONDS,
             since: read.finished,
             place: Place::default(),
             confirmed: false,
@@ -336,23 +298,15 @@ impl Beat {
             && lease.resource_version < self.resource_version
     }
 
-    /// Time between two renewals by its kubelet: a quarter of `leaseDurationSeconds`, within 1 to 60 s.
+    /// Time between two renewals by its kubelet.
     pub fn period(&self) -> Duration {
-        Duration::from_millis(self.period_millis.into())
+        period(self.seconds)
     }
 }
 
-/// A period is at most 60 s, in steps of 250 ms.
-fn millis(period: Duration) -> u32 {
-    u32::try_from(period.as_millis()).unwrap_or(u32::MAX)
-}
-
-fn renewal_period(lease_duration_seconds: Option<i32>) -> Duration {
-    lease_duration_seconds.map_or(DEFAULT_PERIOD, |seconds| {
-        let seconds = u64::try_from(seconds).unwrap_or(0);
-        Duration::from_millis(seconds * MILLIS_BETWEEN_RENEWALS_PER_SECOND)
-            .clamp(SHORTEST_PERIOD, LONGEST_PERIOD)
-    })
+/// Time between two renewals of a lease of so many seconds.
+fn period(seconds: u8) -> Duration {
+    Duration::from_secs(seconds.into()) / RENEWALS
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! The nodes that count: a silent lease is evidence only if its node is meant to be alive.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use crate::{
     cluster::DEFAULT_NODE_CONDITIONS, gardener::Machine, shoot::Node, util::mono_time::MonoTime,
@@ -41,60 +44,65 @@ pub enum Exclusion {
     Disregarded,
 }
 
+/// Meaning of a node that does not count for its cluster.
+#[derive(PartialEq)]
+enum Role {
+    /// The node is to go, which it does not while the cluster is protected.
+    Going,
+    /// The node may have another network than the candidates, and is not missed.
+    Apart,
+    /// The node is meant to be alive.
+    Staying,
+    /// There is no node, or its lease tells nothing.
+    Unknown,
+}
+
 impl Exclusion {
+    fn row(self) -> (Role, &'static str) {
+        use Role::{Apart, Going, Staying, Unknown};
+        match self {
+            Self::NoNode => (Unknown, "without a Node"),
+            Self::NoMachine => (Apart, "without a Machine"),
+            Self::MachineFailed => (Going, "with a Failed Machine"),
+            Self::MachineTerminating => (Going, "with a Terminating Machine"),
+            Self::NodeDeleted => (Going, "whose Node is being deleted"),
+            Self::OutOfService => (Going, "tainted node.kubernetes.io/out-of-service"),
+            Self::PoolRemoved => (Going, "of a worker pool that is not in the Shoot"),
+            Self::ExcludedByLabel => (
+                Apart,
+                "labelled node.kubernetes.io/exclude-disruption, so not protected",
+            ),
+            Self::NotManaged => (Apart, "not managed by machine-controller-manager"),
+            Self::PoolCondition => (Staying, "with a condition of their worker pool's list"),
+            Self::InPlaceUpdate => (Staying, "in an in-place update"),
+            Self::NotReadYet => (Staying, "newer than the last read of Nodes and Machines"),
+            Self::LongSilent => (Unknown, "silent since long before"),
+            Self::Disregarded => (
+                Unknown,
+                "silent since before the policy's maxProtection was reached",
+            ),
+        }
+    }
+
     /// Name in messages.
     pub fn describe(self) -> &'static str {
-        match self {
-            Self::NoNode => "without a Node",
-            Self::NoMachine => "without a Machine",
-            Self::MachineFailed => "with a Failed Machine",
-            Self::MachineTerminating => "with a Terminating Machine",
-            Self::NodeDeleted => "whose Node is being deleted",
-            Self::OutOfService => "tainted node.kubernetes.io/out-of-service",
-            Self::PoolRemoved => "of a worker pool that is not in the Shoot",
-            Self::ExcludedByLabel => {
-                "labelled node.kubernetes.io/exclude-disruption, so not protected"
-            }
-            Self::NotManaged => "not managed by machine-controller-manager",
-            Self::PoolCondition => "with a condition of their worker pool's list",
-            Self::InPlaceUpdate => "in an in-place update",
-            Self::NotReadYet => "newer than the last read of Nodes and Machines",
-            Self::LongSilent => "silent since long before",
-            Self::Disregarded => "silent since before the policy's maxProtection was reached",
-        }
+        self.row().1
     }
 
     /// Returns whether the node is to go, which it does not while the cluster is protected: then a fresh lease counts.
     pub(crate) fn is_going(self) -> bool {
-        matches!(
-            self,
-            Self::MachineFailed
-                | Self::MachineTerminating
-                | Self::NodeDeleted
-                | Self::OutOfService
-                | Self::PoolRemoved
-        )
+        self.row().0 == Role::Going
     }
 
     /// Returns whether somebody has decided that the node is not missed. A condition, or an update, says nothing of
     /// that.
     fn is_given_up(self) -> bool {
-        let never_meant = matches!(
-            self,
-            Self::NoMachine | Self::ExcludedByLabel | Self::NotManaged
-        );
-        never_meant || self.is_going()
+        matches!(self.row().0, Role::Going | Role::Apart)
     }
 
-    /// Returns whether a fresh lease of such a node is evidence that the network works. Nodes without a
-    /// Machine, not managed by machine-controller-manager, or excluded by their label may have another
-    /// network than the candidates.
+    /// Returns whether a fresh lease of such a node is evidence that the network works.
     pub fn is_evidence_if_fresh(self) -> bool {
-        let stays = matches!(
-            self,
-            Self::PoolCondition | Self::InPlaceUpdate | Self::NotReadYet
-        );
-        stays || self.is_going()
+        matches!(self.row().0, Role::Going | Role::Staying)
     }
 }
 
@@ -113,27 +121,26 @@ pub struct Facts {
 pub type Pools = BTreeMap<String, Vec<String>>;
 
 /// State of a lease's node, and its zone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
     /// Why its lease does not count; `None` if it does.
     pub(crate) excluded: Option<Exclusion>,
-    /// Where it is, as an index into the names of the zones; `None` if its Node does not say.
-    pub(crate) zone: Option<u16>,
+    /// The name of its zone, which its leases share; `None` if its Node does not say.
+    pub(crate) zone: Option<Arc<str>>,
     /// Its Node says that it is Ready.
     pub(crate) ready: bool,
 }
 
 impl Place {
-    /// A place of which nothing is known yet: its lease counts until Nodes have been read at all.
-    pub(super) fn unread(are_read: bool) -> Self {
-        let excluded = are_read.then_some(Exclusion::NotReadYet);
+    /// A place of which no more is known.
+    pub(super) fn of(excluded: Option<Exclusion>) -> Self {
         Self {
             excluded,
             ..Self::default()
         }
     }
 
-    pub(super) fn is_unread(self) -> bool {
+    pub(super) fn is_unread(&self) -> bool {
         self.excluded == Some(Exclusion::NotReadYet)
     }
 }
@@ -141,8 +148,6 @@ impl Place {
 /// The places of the nodes of a cluster.
 pub(super) struct Places<'a> {
     nodes: HashMap<&'a str, Place>,
-    /// The names of the zones, in the order of their index.
-    pub(super) zones: Vec<Box<str>>,
     /// Number of Nodes that count, whether or not they have a lease.
     pub(super) counting: usize,
     /// Number of Nodes that are meant to be alive.
@@ -150,53 +155,44 @@ pub(super) struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    /// Applies the rules to what was read. Only zones of nodes with one of these leases count: of Nodes
-    /// without a lease there can be any number.
-    pub(super) fn new(
-        facts: &'a Facts,
-        pools: &Pools,
-        leases: impl Iterator<Item = impl AsRef<str>>,
-    ) -> Self {
-        let nodes = facts.nodes.iter().map(|node| (&*node.name, node));
-        let nodes: HashMap<&str, &Node> = nodes.collect();
-        let zones = leases.filter_map(|name| zone(nodes.get(name.as_ref())?));
-        let zones: BTreeSet<&str> = zones.collect();
-        let zones: Vec<&str> = zones.into_iter().collect();
+    /// Applies the rules to what was read.
+    pub(super) fn new(facts: &'a Facts, pools: &Pools) -> Self {
         let by_machine = facts.machines.as_deref().map(excluded_by_machines);
+        let mut zones = BTreeSet::new();
+        let places = facts.nodes.iter().map(|node| {
+            let zone = zone(node).map(|name| {
+                let zone = zones.get(name).cloned().unwrap_or_else(|| name.into());
+                zones.insert(Arc::clone(&zone));
+                zone
+            });
+            let place = Place {
+                excluded: excluded(node, by_machine.as_ref(), pools),
+                zone,
+                ready: node.is_ready(),
+            };
+            (&*node.name, place)
+        });
+        let nodes: HashMap<&str, Place> = places.collect();
         let mut machines = facts.machines.iter().flatten();
         // It may be that of a Node without one.
         let unnamed = machines.any(|machine| machine.node.is_none());
-        let mut places = Self {
-            nodes: HashMap::with_capacity(nodes.len()),
-            zones: zones.iter().copied().map(Box::from).collect(),
-            counting: 0,
-            alive: 0,
+        let is_alive = |place: &&Place| match place.excluded {
+            Some(Exclusion::NoMachine) => unnamed,
+            Some(why) => !why.is_given_up(),
+            None => true,
         };
-        for (name, node) in nodes {
-            let excluded = excluded(node, by_machine.as_ref(), pools);
-            places.counting += usize::from(excluded.is_none());
-            places.alive += usize::from(match excluded {
-                Some(Exclusion::NoMachine) => unnamed,
-                Some(why) => !why.is_given_up(),
-                None => true,
-            });
-            let zone = zone(node).and_then(|zone| zones.binary_search(&zone).ok());
-            let place = Place {
-                excluded,
-                zone: zone.and_then(|zone| u16::try_from(zone).ok()),
-                ready: node.is_ready(),
-            };
-            places.nodes.insert(name, place);
+        let all = nodes.values();
+        Self {
+            counting: all.clone().filter(|it| it.excluded.is_none()).count(),
+            alive: all.filter(is_alive).count(),
+            nodes,
         }
-        places
     }
 
     /// The place of the lease of this name.
     pub(super) fn of(&self, lease: &str) -> Place {
-        self.nodes.get(lease).copied().unwrap_or(Place {
-            excluded: Some(Exclusion::NoNode),
-            ..Place::default()
-        })
+        let place = self.nodes.get(lease).cloned();
+        place.unwrap_or_else(|| Place::of(Some(Exclusion::NoNode)))
     }
 }
 
@@ -213,9 +209,6 @@ fn zone(node: &Node) -> Option<&str> {
 fn excluded_by_machines(machines: &[Machine]) -> HashMap<&str, Option<Exclusion>> {
     let mut by_node = HashMap::with_capacity(machines.len());
     for machine in machines {
-        let Some(node) = machine.node.as_deref() else {
-            continue;
-        };
         let excluded = match machine.phase.as_deref() {
             Some("Failed") => Some(Exclusion::MachineFailed),
             Some("Terminating") => Some(Exclusion::MachineTerminating),
@@ -223,9 +216,9 @@ fn excluded_by_machines(machines: &[Machine]) -> HashMap<&str, Option<Exclusion>
             _ if machine.deleted => Some(Exclusion::MachineTerminating),
             _ => None,
         };
-        let entry = by_node.entry(node).or_insert(excluded);
-        if excluded.is_none() {
-            *entry = None;
+        if let Some(node) = machine.node.as_deref() {
+            let known = by_node.entry(node).or_insert(excluded);
+            *known = excluded.and(*known);
         }
     }
     by_node
@@ -236,39 +229,29 @@ fn excluded(
     by_machine: Option<&HashMap<&str, Option<Exclusion>>>,
     pools: &Pools,
 ) -> Option<Exclusion> {
-    if node.exclude_disruption {
-        return Some(Exclusion::ExcludedByLabel);
-    }
-    if node.not_managed_by_mcm {
-        return Some(Exclusion::NotManaged);
-    }
     let no_machine = Some(Exclusion::NoMachine);
-    let of_node = by_machine.and_then(|of| of.get(&*node.name).copied().unwrap_or(no_machine));
-    if of_node.is_some() {
-        return of_node;
-    }
-    if node.deleted {
-        return Some(Exclusion::NodeDeleted);
-    }
-    if node.out_of_service {
-        return Some(Exclusion::OutOfService);
-    }
+    let of_machine = by_machine.and_then(|of| of.get(&*node.name).copied().unwrap_or(no_machine));
     let pool = node.worker_pool.as_deref();
     let listed = pool.map(|pool| pools.get(pool));
-    if listed == Some(None) {
-        return Some(Exclusion::PoolRemoved);
-    }
-    if node.in_place_update {
-        return Some(Exclusion::InPlaceUpdate);
-    }
-    let replaced_for = |condition: &str| match listed.flatten() {
-        Some(listed) => listed.iter().any(|entry| entry == condition),
-        None => DEFAULT_NODE_CONDITIONS.contains(&condition),
+    let replaced_for = |condition: &String| match listed.flatten() {
+        Some(listed) => listed.contains(condition),
+        None => DEFAULT_NODE_CONDITIONS.contains(&&**condition),
     };
-    if node.true_conditions.iter().any(|c| replaced_for(c)) {
-        return Some(Exclusion::PoolCondition);
-    }
-    None
+    let rules = [
+        (node.exclude_disruption, Some(Exclusion::ExcludedByLabel)),
+        (node.not_managed_by_mcm, Some(Exclusion::NotManaged)),
+        (true, of_machine),
+        (node.deleted, Some(Exclusion::NodeDeleted)),
+        (node.out_of_service, Some(Exclusion::OutOfService)),
+        (listed == Some(None), Some(Exclusion::PoolRemoved)),
+        (node.in_place_update, Some(Exclusion::InPlaceUpdate)),
+        (
+            node.true_conditions.iter().any(replaced_for),
+            Some(Exclusion::PoolCondition),
+        ),
+    ];
+    let mut rules = rules.into_iter();
+    rules.find_map(|(applies, why)| why.filter(|_| applies))
 }
 
 #[cfg(test)]
@@ -357,7 +340,7 @@ mod tests {
 
     /// The place of the lease `n`, where this is the only Node.
     fn place(node: Node, machines: Option<Vec<Machine>>) -> Place {
-        Places::new(&facts(vec![node], machines), &pools(), ["n"].iter()).of("n")
+        Places::new(&facts(vec![node], machines), &pools()).of("n")
     }
 
     fn pools() -> Pools {
@@ -462,7 +445,7 @@ mod tests {
         #[case] alive: usize,
     ) {
         let (facts, pools) = (facts(vec![node], machines), pools());
-        assert_eq!(Places::new(&facts, &pools, ["n"].iter()).alive, alive);
+        assert_eq!(Places::new(&facts, &pools).alive, alive);
     }
 
     #[test]
@@ -477,15 +460,12 @@ mod tests {
             zoned("p", None),
             zoned("q", Some("b")),
             zoned("s", Some("a\nb")),
-            zoned("without a lease", Some("c")),
         ];
         let (facts, pools) = (facts(nodes, None), pools());
         let leases = ["n", "o", "p", "q", "s", "gone"];
-        let places = Places::new(&facts, &pools, leases.iter());
-        let zones = &places.zones;
-        assert_eq!(*zones, ["a".into(), "b".into()]);
-        let found = leases.map(|lease| Some(&*zones[usize::from(places.of(lease).zone?)]));
+        let places = Places::new(&facts, &pools);
+        let found = leases.map(|lease| places.of(lease).zone);
         let expected = [Some("b"), Some("a"), None, Some("b"), None, None];
-        assert_eq!(found, expected);
+        assert_eq!(found, expected.map(|zone| zone.map(Arc::from)));
     }
 }

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::util::mono_time::MonoTime;
+use crate::{prober::verdict::Doubt, util::mono_time::MonoTime};
 
 /// Reads of a suspect cluster are at most a third of a renewal period apart.
 pub(crate) const READS_PER_PERIOD: u32 = 3;
@@ -22,34 +22,19 @@ pub(crate) struct Proof {
     run: Option<Run>,
 }
 
+/// Consistent reads without a gap.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// The start of the first read.
-    began: MonoTime,
+    /// The start of the read since which no write has been missing for too long: the first that showed one. Before
+    /// it, renewals could not have arrived. The first of all while none has shown one.
+    since: MonoTime,
     /// The start of the last one, and the list's resourceVersion, which rises with any write to the API server.
     last: MonoTime,
     revision: u64,
-    writes: Option<Writes>,
-}
-
-/// The writes that were seen between two reads of a run. Before the first of them renewals could not have arrived.
-#[derive(Clone, Copy, Debug)]
-struct Writes {
-    /// The start of the read that showed the first of them, since when none has been missing for too long.
-    since: MonoTime,
-    /// A lower bound of the time of the last one: a read that was started then showed less.
-    last: MonoTime,
-}
-
-/// Use of a silence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// Watched long enough, and the server accepts writes.
-    Proven,
-    /// Watched long enough at the given moment, if no read fails until then.
-    Pending(MonoTime),
-    /// Watched long enough, but no client has written for too long.
-    NoWrites,
+    /// A lower bound of the time of the last write: a read that was started then showed less.
+    wrote: MonoTime,
+    /// A read has shown a write.
+    has_written: bool,
 }
 
 impl Proof {
@@ -77,31 +62,28 @@ impl Proof {
         let before = self.run.filter(|run| started.since(run.last) <= period);
         let Some(before) = before.filter(|_| consistent) else {
             self.run = consistent.then_some(Run {
-                began: started,
+                since: started,
                 last: started,
                 revision,
-                writes: None,
+                wrote: started,
+                has_written: false,
             });
             return;
         };
-        // The write may be from any time since the read before.
-        let pause = Self::write_window(period) + period / READS_PER_PERIOD;
-        let kept = before
-            .writes
-            .filter(|writes| before.last.since(writes.last) <= pause);
-        let writes = match revision > before.revision {
-            true => Some(Writes {
-                since: kept.map_or(started, |writes| writes.since),
-                last: before.last,
-            }),
-            false => before.writes,
-        };
-        self.run = Some(Run {
+        let mut run = Run {
             last: started,
             revision: revision.max(before.revision),
-            writes,
             ..before
-        });
+        };
+        if revision > before.revision {
+            // The write may be from any time since the read before.
+            let pause = Self::write_window(period) + period / READS_PER_PERIOD;
+            if !before.has_written || before.last.since(before.wrote) > pause {
+                run.since = started;
+            }
+            (run.wrote, run.has_written) = (before.last, true);
+        }
+        self.run = Some(run);
     }
 
     /// A read failed.
@@ -112,29 +94,28 @@ impl Proof {
     /// Since when the run of reads that is under way counts, if no read fails: not before its first
     /// sign of writes.
     pub(crate) fn counts_since(&self) -> Option<MonoTime> {
-        let run = self.run?;
-        Some(run.writes.map_or(run.began, |writes| writes.since))
+        Some(self.run?.since)
     }
 
     /// Returns whether a run of reads is under way in which no write has been noticed yet.
     pub(crate) fn awaits_write(&self) -> bool {
-        self.run.is_some_and(|run| run.writes.is_none())
+        self.run.is_some_and(|run| !run.has_written)
     }
 
     /// When silence will have been watched for long enough, if a run of reads is under way.
     pub(crate) fn complete_at(&self, period: Duration) -> Option<MonoTime> {
-        Some(self.run?.writes?.since + Self::length(period))
+        let run = self.run.filter(|run| run.has_written)?;
+        Some(run.since + Self::length(period))
     }
 
-    /// Returns whether silence that a read started `at` still showed may be acted on.
-    pub(crate) fn standing(&self, at: MonoTime, period: Duration) -> Standing {
-        let wrote = |run: Run| run.writes.map_or(run.began, |writes| writes.last);
-        let is_idle = |run| at.since(wrote(run)) > Self::write_window(period);
+    /// Why silence that a read started `at` still showed may not be acted on; `None` if it is proven.
+    pub(crate) fn doubt(&self, at: MonoTime, period: Duration) -> Option<Doubt> {
+        let is_idle = |run: Run| at.since(run.wrote) > Self::write_window(period);
         match self.complete_at(period) {
-            Some(complete) if complete > at => Standing::Pending(complete),
-            _ if self.run.is_some_and(is_idle) => Standing::NoWrites,
-            Some(_) => Standing::Proven,
-            None => Standing::Pending(at + Self::length(period)),
+            Some(complete) if complete > at => Some(Doubt::Unproven(complete)),
+            _ if self.run.is_some_and(is_idle) => Some(Doubt::NoWrites),
+            Some(_) => None,
+            None => Some(Doubt::Unproven(at + Self::length(period))),
         }
     }
 }
@@ -212,8 +193,8 @@ mod tests {
         #[case] until: Option<i64>,
     ) {
         let proof = proof(&events.into_iter().collect::<Vec<_>>());
-        let expected = until.map_or(Standing::Proven, |second| Standing::Pending(at(second)));
-        assert_eq!(proof.standing(at(now), PERIOD), expected);
+        let expected = until.map(|second| Doubt::Unproven(at(second)));
+        assert_eq!(proof.doubt(at(now), PERIOD), expected);
     }
 
     #[rstest]
@@ -225,14 +206,14 @@ mod tests {
         #[case] now: i64,
     ) {
         let proof = proof(&events.into_iter().collect::<Vec<_>>());
-        assert_eq!(proof.standing(at(now), PERIOD), Standing::NoWrites);
+        assert_eq!(proof.doubt(at(now), PERIOD), Some(Doubt::NoWrites));
     }
 
     #[test]
     fn writes_count_for_as_long_as_an_idle_server_pauses() {
         // The last write came after the read at 3 s.
         let events: Vec<_> = busy(0, 6).chain(idle(9, 18, 1_006)).collect();
-        assert_eq!(proof(&events).standing(at(18), PERIOD), Standing::Proven);
+        assert_eq!(proof(&events).doubt(at(18), PERIOD), None);
         assert_eq!(Proof::write_window(2 * PERIOD), 3 * PERIOD);
     }
 }

@@ -1,19 +1,20 @@
 //! The verdict on the leases: outage, healthy, or undetermined.
 
-mod returning;
 mod rules;
 mod seen;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-pub use self::returning::Returning;
-use self::seen::{Pulse, Seen};
+use self::{
+    rules::share,
+    seen::{Pulse, Seen},
+};
 pub use crate::cluster::LeaseRules;
 use crate::{
     prober::{
         leases::Leases,
         nodes::Exclusion,
-        proof::{self, Proof, READS_PER_PERIOD},
+        proof::{Proof, READS_PER_PERIOD},
     },
     util::mono_time::MonoTime,
 };
@@ -38,6 +39,8 @@ pub struct Assessment {
     pub unknown: usize,
     /// Unknown ones that may have expired within the rounding of their stamps.
     pub expiring: usize,
+    /// Of those that count, the fresh ones whose Node says that it is Ready.
+    pub ready: usize,
     /// Leases that do not count, by reason.
     pub excluded: BTreeMap<Exclusion, usize>,
     /// Fresh leases among these that are evidence against an outage. None while the cluster is
@@ -46,9 +49,8 @@ pub struct Assessment {
     /// The leases that count by zone, in the order of the zones' names and with those that are in
     /// no known zone last; empty while none is expired, or no zone is known.
     pub zones: Vec<ZoneCount>,
-    /// The longest of the least times for which expired leases have been silent, since their ages are known
-    /// within bounds; `None` while none is expired.
-    pub longest_silence: Option<Duration>,
+    /// The last renewal of the first expired lease, at the latest; `None` while none is expired.
+    pub silent_since: Option<MonoTime>,
     /// Number of expired leases that is an outage.
     pub needed: usize,
     /// Number of silent ones that keeps a protected cluster from a restore.
@@ -79,11 +81,27 @@ pub struct Assessment {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ZoneCount {
     /// Its name, by the label `topology.kubernetes.io/zone`; `None` of nodes without.
-    pub name: Option<Box<str>>,
+    pub name: Option<Arc<str>>,
     /// Leases that count.
     pub candidates: usize,
     /// Candidates that are certainly expired.
     pub expired: usize,
+}
+
+/// The nodes that a restore waits for: those that count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Returning {
+    /// Nodes whose lease is fresh again, and that say they are Ready.
+    pub back: usize,
+    /// All of them.
+    pub all: usize,
+}
+
+impl Returning {
+    /// Returns whether there is none to wait for.
+    pub fn is_complete(self) -> bool {
+        self.back >= self.all
+    }
 }
 
 /// The three-way verdict.
@@ -124,95 +142,75 @@ impl Assessment {
     /// outage began, are no part of it. Before one has begun, those are that fell silent long before the last that did.
     pub fn new(
         leases: &Leases,
-        thresholds: &LeaseRules,
+        rules: &LeaseRules,
         protected: bool,
         onset: Option<MonoTime>,
         at: MonoTime,
     ) -> Self {
-        let thresholds = &thresholds.of(protected);
-        let seen = || {
-            let beats = leases.iter();
-            beats.map(|beat| Seen::new(beat, thresholds, leases.cut, protected, at))
-        };
+        let rules = &rules.of(protected);
+        let seen = leases.iter().map(|beat| {
+            let mut seen = Seen::new(beat, rules, protected, at);
+            seen.leave_out(leases.cut, Exclusion::Disregarded);
+            seen
+        });
+        let mut seen: Vec<Seen<'_>> = seen.collect();
+        let last = seen.iter().filter_map(Seen::silent_since).max();
+        let together = last.map(|last| last - rules.spread());
         // Of a protected cluster whose outage nobody saw begin all count.
-        let from = match onset {
-            None if !protected => seen()
-                .filter_map(|it| it.silent_since())
-                .max()
-                .map(|last| last - thresholds.spread()),
-            onset => onset,
-        };
-        let mut assessment = Self {
+        let from = onset.or(together.filter(|_| !protected));
+        seen.iter_mut()
+            .for_each(|it| it.leave_out(from, Exclusion::LongSilent));
+
+        let counting = || seen.iter().filter(|it| it.excluded.is_none());
+        let are = |pulse| counting().filter(|it| it.pulse == pulse).count();
+        let evidence = || seen.iter().filter(|it| it.is_evidence(protected));
+        let mut excluded = BTreeMap::new();
+        for why in seen.iter().filter_map(|it| it.excluded) {
+            *excluded.entry(why).or_default() += 1;
+        }
+        let missing = leases.missing();
+        // A missing lease ends nothing; but maxProtection does, whatever is missing.
+        let ends_nothing = protected && !leases.ended && counting().next().is_some();
+        let awaited = if ends_nothing { missing } else { 0 };
+        let candidates = counting().count() + awaited;
+        let counter_evidence = evidence().count();
+        let needed = rules.needed(candidates + counter_evidence);
+
+        let periods = counting().filter_map(|it| it.renewed.map(|_| it.beat.period()));
+        let period = periods.max().unwrap_or_default();
+        // Evidence that falls silent as well is none any more, so suspicion treats it as a candidate. While the age of
+        // no candidate is known, nothing can be proven, so there is nothing to suspect.
+        let judged = counting().chain(evidence()).filter_map(|it| it.renewed);
+        let judged = judged.filter(|_| !period.is_zero());
+        let suspects = judged.clone().map(|(window, expiry)| {
+            // Without a lower bound it can have been silent for any time.
+            window.earliest.unwrap_or(MonoTime::from_nanos(i128::MIN)) + suspicion(expiry, period)
+        });
+        let expiries = judged.map(|(window, expiry)| window.latest + expiry);
+        Self {
             at,
+            candidates,
+            expired: are(Pulse::Expired),
+            unknown: are(Pulse::Expiring) + are(Pulse::Unknown) + awaited,
+            expiring: are(Pulse::Expiring),
+            ready: counting().filter(|it| it.is_ready()).count(),
+            excluded,
+            counter_evidence,
+            zones: zones(counting()),
+            silent_since: seen.iter().filter_map(Seen::silent_since).min(),
+            needed,
+            unrecovered: share(candidates + counter_evidence, rules.recovery),
+            period,
+            suspect_at: nth(needed, suspects.collect()),
+            expires_at: nth(needed, expiries.collect()),
+            silent: seen.iter().filter(|it| it.pulse != Pulse::Fresh).count(),
             lacks_machines: leases.lacks_machines,
-            missing: leases.missing(),
+            missing,
             alive: leases.alive,
             abandoned: leases.are_abandoned(),
             protected,
             ended: leases.ended,
-            ..Self::default()
-        };
-        let mut zones: BTreeMap<usize, ZoneCount> = BTreeMap::new();
-        let mut judged = vec![];
-        for seen in seen() {
-            let pulse = seen.pulse;
-            let (expired, expiring) = (pulse == Pulse::Expired, pulse == Pulse::Expiring);
-            let renewed = seen.beat.renewed().zip(seen.expiry);
-            assessment.silent += usize::from(pulse != Pulse::Fresh);
-            let long_silent = seen.silent_before(from).then_some(Exclusion::LongSilent);
-            if let Some(why) = seen.excluded.or(long_silent) {
-                *assessment.excluded.entry(why).or_default() += 1;
-                if seen.is_evidence(protected) {
-                    assessment.counter_evidence += 1;
-                    // When they fall silent as well they are no evidence any more, so suspicion
-                    // treats them as candidates.
-                    judged.extend(renewed);
-                }
-                continue;
-            }
-            assessment.candidates += 1;
-            assessment.expired += usize::from(expired);
-            assessment.unknown += usize::from(expiring || pulse == Pulse::Unknown);
-            assessment.expiring += usize::from(expiring);
-            // Those in no known zone come last.
-            let zone = seen.beat.place.zone.map_or(usize::MAX, usize::from);
-            let zone = zones.entry(zone).or_default();
-            zone.candidates += 1;
-            zone.expired += usize::from(expired);
-            if let Some((window, _)) = renewed {
-                let silence = expired.then(|| at.since(window.latest));
-                assessment.longest_silence = assessment.longest_silence.max(silence);
-                assessment.period = assessment.period.max(seen.beat.period());
-            }
-            judged.extend(renewed);
         }
-        if protected && assessment.candidates > 0 && !assessment.ended {
-            // A missing lease ends nothing; but maxProtection does, whatever is missing.
-            assessment.candidates += assessment.missing;
-            assessment.unknown += assessment.missing;
-        }
-        if assessment.expired > 0 && !leases.zones().is_empty() {
-            let zones = zones.into_iter().map(|(place, count)| ZoneCount {
-                name: leases.zones().get(place).cloned(),
-                ..count
-            });
-            assessment.zones = zones.collect();
-        }
-        assessment.needed = thresholds.needed(assessment.weighed());
-        assessment.unrecovered = thresholds.unrecovered(assessment.weighed());
-        let period = assessment.period;
-        if period.is_zero() {
-            // While the age of no candidate is known, nothing can be proven, so there is nothing to suspect.
-            judged.clear();
-        }
-        assessment.suspect_at = nth(assessment.needed, &judged, |(window, expiry)| {
-            // Without a lower bound it can have been silent for any time.
-            window.earliest.unwrap_or(MonoTime::from_nanos(i128::MIN)) + suspicion(*expiry, period)
-        });
-        assessment.expires_at = nth(assessment.needed, &judged, |(window, expiry)| {
-            window.latest + *expiry
-        });
-        assessment
     }
 
     /// The longest time between two reads of a suspect cluster.
@@ -225,21 +223,9 @@ impl Assessment {
         self.candidates + self.counter_evidence
     }
 
-    /// Returns whether no lease counts although there are Nodes, for a reason by which all of them are only
-    /// excluded if something is wrong: their Machines were not found, all nodes are to be
-    /// replaced for a condition, or they have no lease.
-    pub fn is_blind(&self) -> bool {
-        let hides = self.excludes(Exclusion::NoMachine) || self.excludes(Exclusion::PoolCondition);
-        self.candidates == 0 && (hides || self.missing > 0)
-    }
-
     /// Returns whether no lease counts, and Nodes that count have none.
     pub(crate) fn lacks_leases(&self) -> bool {
         self.candidates == 0 && self.missing > 0
-    }
-
-    fn excludes(&self, why: Exclusion) -> bool {
-        self.excluded.contains_key(&why)
     }
 
     /// Returns whether the fraction can have been silent for so long that it has to be proven or refuted.
@@ -248,44 +234,37 @@ impl Assessment {
     }
 
     /// The verdict, given how far the silence is proven.
-    pub(crate) fn verdict(&self, thresholds: &LeaseRules, proof: &Proof) -> Verdict {
-        let thresholds = &thresholds.of(self.protected);
-        let (all, expired) = (self.weighed(), self.expired);
-        if self.candidates == 0 {
-            let is_cut = self.excludes(Exclusion::Disregarded);
-            let doubt = match self.protected {
-                true if self.abandoned || self.ended => return Verdict::Healthy,
-                true => Doubt::NoCandidates,
-                false if self.is_blind() => Doubt::NoCandidates,
-                false if self.excludes(Exclusion::LongSilent) && !is_cut => Doubt::TooFewSilent,
-                false => return Verdict::Healthy,
-            };
-            return Verdict::Undetermined(doubt);
-        }
-        let silent = expired + self.unknown;
-        if !thresholds.fraction_reached(silent, all) {
-            let recovers = self.protected && thresholds.is_unrecovered(silent, all);
-            return if recovers {
-                Verdict::Undetermined(Doubt::Recovering)
-            } else {
-                Verdict::Healthy
-            };
-        }
-        if silent < thresholds.minimum as usize && expired > 0 {
-            return Verdict::Undetermined(Doubt::TooFewSilent);
-        }
-        if !thresholds.reached(expired, all) {
-            return Verdict::Undetermined(match self.expires_at {
-                Some(moment) if thresholds.reached(expired + self.expiring, all) => {
-                    Doubt::Unproven(moment)
-                }
+    pub(crate) fn verdict(&self, rules: &LeaseRules, proof: &Proof) -> Verdict {
+        let doubt = match (self.candidates, self.expired + self.unknown) {
+            (0, _) => self.hidden(),
+            (_, silent) if silent < share(self.weighed(), rules.fraction) => {
+                let recovers = self.protected && silent >= self.unrecovered;
+                recovers.then_some(Doubt::Recovering)
+            }
+            (_, silent) if silent < self.needed && self.expired > 0 => Some(Doubt::TooFewSilent),
+            _ if self.expired < self.needed => Some(match self.expires_at {
+                Some(at) if self.expired + self.expiring >= self.needed => Doubt::Unproven(at),
                 _ => Doubt::UnknownLeases,
-            });
-        }
-        match proof.standing(self.at, self.period) {
-            proof::Standing::Proven => Verdict::Outage,
-            proof::Standing::Pending(until) => Verdict::Undetermined(Doubt::Unproven(until)),
-            proof::Standing::NoWrites => Verdict::Undetermined(Doubt::NoWrites),
+            }),
+            _ => {
+                let doubt = proof.doubt(self.at, self.period);
+                return doubt.map_or(Verdict::Outage, Verdict::Undetermined);
+            }
+        };
+        doubt.map_or(Verdict::Healthy, Verdict::Undetermined)
+    }
+
+    /// Why the cluster may not be healthy although no lease counts.
+    fn hidden(&self) -> Option<Doubt> {
+        let excludes = |why| self.excluded.contains_key(&why);
+        // All of them are only excluded for these reasons if something is wrong.
+        let hides = excludes(Exclusion::NoMachine) || excludes(Exclusion::PoolCondition);
+        let died = excludes(Exclusion::LongSilent) && !excludes(Exclusion::Disregarded);
+        match self.protected {
+            true if self.abandoned || self.ended => None,
+            true => Some(Doubt::NoCandidates),
+            false if hides || self.missing > 0 => Some(Doubt::NoCandidates),
+            false => died.then_some(Doubt::TooFewSilent),
         }
     }
 }
@@ -296,14 +275,29 @@ fn suspicion(expiry: Duration, period: Duration) -> Duration {
     latest.max(period.mul_f64(SUSPICION_PERIODS))
 }
 
-/// The moment at which `count` of the items have reached theirs.
-fn nth<T>(count: usize, items: &[T], moment: impl Fn(&T) -> MonoTime) -> Option<MonoTime> {
-    let mut moments: Vec<MonoTime> = items.iter().map(moment).collect();
-    let index = count
-        .checked_sub(1)
-        .filter(|index| *index < moments.len())?;
-    let (_, nth, _) = moments.select_nth_unstable(index);
-    Some(*nth)
+/// The moment at which `count` of these have passed.
+fn nth(count: usize, mut moments: Vec<MonoTime>) -> Option<MonoTime> {
+    let index = count.checked_sub(1)?;
+    (index < moments.len()).then(|| *moments.select_nth_unstable(index).1)
+}
+
+/// Counts these leases by zone.
+fn zones<'a>(counting: impl Iterator<Item = &'a Seen<'a>>) -> Vec<ZoneCount> {
+    let mut zones = BTreeMap::new();
+    for seen in counting {
+        let name = seen.beat.place.zone.clone();
+        // Those in no known zone come last.
+        let zone = zones.entry((name.is_none(), name.clone()));
+        let zone = zone.or_insert_with(|| ZoneCount {
+            name,
+            ..ZoneCount::default()
+        });
+        zone.candidates += 1;
+        zone.expired += usize::from(seen.pulse == Pulse::Expired);
+    }
+    let zones: Vec<ZoneCount> = zones.into_values().collect();
+    let tells = zones.iter().any(|it| it.expired > 0) && zones.iter().any(|it| it.name.is_some());
+    if tells { zones } else { vec![] }
 }
 
 #[cfg(test)]

@@ -1,11 +1,8 @@
-//! The clocks of an API server and of a node, in terms of ours.
+//! The clocks of an API server and of a node: each is known by when, on our clock, it was at zero.
 
-use std::{num::NonZeroU32, time::Duration};
+use std::time::Duration;
 
-use crate::{
-    shoot::LeaseRead,
-    util::mono_time::{MonoTime, Window},
-};
+use crate::{shoot::LeaseRead, util::mono_time::MonoTime};
 
 const SECOND: i128 = 1_000_000_000;
 /// Judgement: a `Date` further than this from the expected time shows a stepped clock.
@@ -14,126 +11,119 @@ const STRAY: Duration = Duration::from_secs(2);
 /// discipline.
 const DRIFT_DIVISOR: u32 = 2_000;
 
-/// A managedFields time, and the state of the server's clock under which it can be read.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Stamp {
-    pub(super) seconds: i64,
-    pub(super) epoch: NonZeroU32,
+/// The bounds within which something happened, on our monotonic clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Not before this; unknown if nothing bounds it.
+    pub earliest: Option<MonoTime>,
+    /// Not after this.
+    pub latest: MonoTime,
 }
 
-/// The API server's clock against ours.
+/// A time as a clock shows it, in nanoseconds: between these two, since it may be rounded down.
+pub(super) type Shown = (i128, i128);
+
+/// The API server's clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ServerClock {
-    clock: OtherClock,
+    zero: Window,
     as_of: MonoTime,
-    /// Counts the steps of the server's clock: a stamp from before a step cannot be read after it.
-    pub(super) epoch: NonZeroU32,
     /// The last `Date` that strayed: an earlier stamp, shown late by a cache, may be from before
     /// that step.
-    pub(super) strayed: i64,
+    pub(super) strayed: Option<i64>,
 }
 
-impl ServerClock {
-    /// The clock by a first response; `None` if its `Date` says nothing.
-    pub(super) fn new(date: i64, read: &LeaseRead) -> Option<Self> {
-        Some(Self {
-            clock: clock_of(date, read)?,
-            as_of: read.started,
-            epoch: NonZeroU32::MIN,
-            strayed: i64::MIN,
-        })
+impl Window {
+    /// Returns whether both can be true.
+    pub(super) fn meets(self, other: Self) -> bool {
+        self.distance(other).is_zero()
     }
 
-    /// Adds a response; returns whether to trust its `Date`.
-    pub(super) fn advance(&mut self, date: i64, read: &LeaseRead) -> bool {
-        let Some(told) = clock_of(date, read) else {
-            return false;
+    fn distance(self, other: Self) -> Duration {
+        let after = |earliest: Option<MonoTime>, latest: MonoTime| {
+            earliest.map_or(Duration::ZERO, |earliest| earliest.since(latest))
         };
-        let expected = self.clock.drifted(read.started.since(self.as_of));
-        self.as_of = read.started;
-        if let Some(agreed) = expected.intersect(told) {
-            self.clock = agreed;
-            return true;
-        }
-        // The clock stepped, or another server with a clock of its own answered.
-        let strayed = told.low > expected.high + STRAY || told.high < expected.low - STRAY;
-        self.clock = told;
-        self.epoch = self.epoch.checked_add(1).unwrap_or(NonZeroU32::MIN);
-        if strayed {
-            self.strayed = date;
-        }
-        !strayed
+        after(self.earliest, other.latest).max(after(other.earliest, self.latest))
     }
 
-    /// When, on our clock, the server wrote this stamp; `None` if its clock has stepped since.
-    pub(super) fn window_of(&self, stamp: Stamp) -> Option<Window> {
-        if stamp.epoch != self.epoch {
-            return None;
+    /// The common part of both, or this one alone where they contradict each other.
+    pub(super) fn narrowed_by(self, other: Option<Self>) -> Self {
+        match other.filter(|other| self.meets(*other)) {
+            Some(other) => Self {
+                earliest: self.earliest.max(other.earliest),
+                latest: self.latest.min(other.latest),
+            },
+            None => self,
         }
-        let written = second(stamp.seconds);
-        let earliest = self.clock.window_of(written).earliest?;
-        let age = self.as_of.since(earliest).max(earliest.since(self.as_of));
-        Some(self.clock.drifted(age).window_of(written))
-    }
-}
-
-/// The clock of the server that answered so, with this `Date`.
-fn clock_of(date: i64, read: &LeaseRead) -> Option<OtherClock> {
-    let asked = Window {
-        earliest: Some(read.started),
-        latest: read.finished,
-    };
-    OtherClock::new(second(date), asked)
-}
-
-/// Bounds on the moment at which another clock is at zero. There is one for each of 100,000 nodes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct OtherClock {
-    low: MonoTime,
-    high: MonoTime,
-}
-
-impl OtherClock {
-    /// The clock that showed something between these two, in nanoseconds, within this window; `None` if it is
-    /// centuries off, and useless.
-    pub(super) fn new((first, last): (i128, i128), window: Window) -> Option<Self> {
-        let exactly = |nanos| {
-            let moment = MonoTime::from_nanos(nanos);
-            (moment.nanos() == nanos).then_some(moment)
-        };
-        Some(Self {
-            low: exactly(window.earliest?.nanos() - last)?,
-            high: exactly(window.latest.nanos() - first)?,
-        })
     }
 
-    pub(super) fn intersect(self, other: Self) -> Option<Self> {
-        let (low, high) = (self.low.max(other.low), self.high.min(other.high));
-        (low <= high).then_some(Self { low, high })
+    /// The zero of the clock that showed this within this window.
+    pub(super) fn zero_by(self, (first, last): Shown) -> Self {
+        self.shifted(-last, -first)
+    }
+
+    /// When the clock shows this that was at zero within this window.
+    pub(super) fn shows(self, (first, last): Shown) -> Self {
+        self.shifted(first, last)
+    }
+
+    fn shifted(self, first: i128, last: i128) -> Self {
+        let later = |at: MonoTime, by| MonoTime::from_nanos(at.nanos() + by);
+        Self {
+            earliest: self.earliest.map(|at| later(at, first)),
+            latest: later(self.latest, last),
+        }
     }
 
     pub(super) fn widened(self, by: Duration) -> Self {
         Self {
-            low: self.low - by,
-            high: self.high + by,
+            earliest: self.earliest.map(|at| at - by),
+            latest: self.latest + by,
         }
     }
 
+    /// The zero of a clock, so long after it was learnt.
     pub(super) fn drifted(self, elapsed: Duration) -> Self {
         self.widened(elapsed / DRIFT_DIVISOR)
     }
+}
 
-    /// When it shows something between these two, in nanoseconds.
-    pub(super) fn window_of(self, (first, last): (i128, i128)) -> Window {
-        Window {
-            earliest: Some(MonoTime::from_nanos(self.low.nanos() + first)),
-            latest: MonoTime::from_nanos(self.high.nanos() + last),
-        }
+impl ServerClock {
+    /// The clock by a response with this `Date`, by what was known before; and by how much it has stepped, unless
+    /// another server with a clock of its own answered.
+    pub(super) fn after(before: Option<Self>, date: i64, read: &LeaseRead) -> (Self, Duration) {
+        let asked = Window {
+            earliest: Some(read.started),
+            latest: read.finished,
+        };
+        let told = asked.zero_by(second(date));
+        let expected = before.map(|it| it.zero.drifted(read.started.since(it.as_of)));
+        let step = expected.map_or(Duration::ZERO, |expected| told.distance(expected));
+        let strayed = before.and_then(|it| it.strayed);
+        let clock = Self {
+            zero: told.narrowed_by(expected),
+            as_of: read.started,
+            strayed: if strays(step) { Some(date) } else { strayed },
+        };
+        (clock, step)
+    }
+
+    /// When the server wrote this stamp.
+    pub(super) fn window_of(&self, stamp: i64) -> Window {
+        let age = |at| self.as_of.since(at).max(at.since(self.as_of));
+        let written = self.zero.shows(second(stamp)).earliest;
+        let zero = self.zero.drifted(written.map_or(Duration::ZERO, age));
+        zero.shows(second(stamp))
     }
 }
 
-/// A moment as a clock shows it that is rounded down to seconds, in nanoseconds.
-fn second(seconds: i64) -> (i128, i128) {
+/// Returns whether a clock has stepped, and not only another one with another rounding answered.
+pub(super) fn strays(step: Duration) -> bool {
+    step > STRAY
+}
+
+/// A moment as a clock shows it that is rounded down to seconds.
+fn second(seconds: i64) -> Shown {
     let start = i128::from(seconds) * SECOND;
     (start, start + SECOND)
 }

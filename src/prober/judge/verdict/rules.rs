@@ -42,26 +42,12 @@ impl LeaseRules {
 
     /// Returns whether so many expired leases of `all` are an outage.
     pub fn reached(&self, some: usize, all: usize) -> bool {
-        some >= self.minimum as usize && self.fraction_reached(some, all)
-    }
-
-    pub(super) fn fraction_reached(&self, some: usize, all: usize) -> bool {
-        is_share(some, all, self.fraction)
-    }
-
-    /// Returns whether so many silent leases of `all` keep a protected cluster from being restored.
-    pub(super) fn is_unrecovered(&self, some: usize, all: usize) -> bool {
-        is_share(some, all, self.recovery)
-    }
-
-    /// The smallest number of `all` that keeps it from that.
-    pub fn unrecovered(&self, all: usize) -> usize {
-        least_share(all, self.recovery)
+        all > 0 && some >= self.needed(all)
     }
 
     /// The smallest number of `all` that is an outage; it may be more than there are.
     pub fn needed(&self, all: usize) -> usize {
-        least_share(all, self.fraction).max(self.minimum as usize)
+        share(all, self.fraction).max(self.minimum as usize)
     }
 
     /// An outage that has begun lasts while the fraction is silent, however few these are.
@@ -71,16 +57,12 @@ impl LeaseRules {
     }
 }
 
-/// Returns whether so many of `all` are at least this share of them.
-pub(super) fn is_share(some: usize, all: usize, share: f64) -> bool {
-    all > 0 && some as f64 / all as f64 >= share
-}
-
-/// The smallest number of `all` that is this share.
-fn least_share(all: usize, share: f64) -> usize {
+/// The smallest number of `all` that is at least this share of them.
+pub(super) fn share(all: usize, share: f64) -> usize {
     let estimate = (share * all as f64).ceil() as usize;
     // The product is rounded, the quotient decides.
+    let is_share = |some: &usize| *some as f64 / all as f64 >= share;
     (estimate.saturating_sub(1)..=all)
-        .find(|some| is_share(*some, all, share))
+        .find(is_share)
         .unwrap_or(all)
 }

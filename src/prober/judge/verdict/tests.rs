@@ -402,7 +402,7 @@ fn an_outage_begins_with_a_minimum(
         seen.verdict(&thresholds, &Watched::Long.proof())
     };
     assert_eq!(verdict(false), expected);
-    let by_fraction = thresholds.fraction_reached(expired, expired + unknown + fresh);
+    let by_fraction = expired >= share(expired + unknown + fresh, thresholds.fraction);
     assert_eq!(verdict(true) == Verdict::Outage, by_fraction);
 }
 
@@ -487,17 +487,16 @@ fn what_died_long_before_is_no_part_of_an_outage(
     assert_eq!((verdict, long.unwrap_or(0)), (expected, before), "{seen:?}");
     if verdict == Verdict::Outage {
         // A stamp is rounded to a second.
-        let longest = seen.longest_silence.unwrap();
-        let since = longest.as_secs_f64();
+        let onset = seen.silent_since;
+        let since = at(NOW).since(onset.unwrap()).as_secs_f64();
         assert!((since / age.unwrap() as f64 - 1.0).abs() < 0.02, "{since}");
         assert!(seen.suspect());
         // What has begun goes on while those are silent that fell silent in it.
-        let onset = Some(at(NOW) - longest);
         let again = Assessment::new(&beats, &thresholds, true, onset, at(NOW));
         assert_eq!(again.verdict(&thresholds, &Watched::Long.proof()), verdict);
         assert_eq!(
-            (again.longest_silence, &again.excluded),
-            (seen.longest_silence, &seen.excluded)
+            (again.silent_since, &again.excluded),
+            (seen.silent_since, &seen.excluded)
         );
         // Also for a leader that has only the record of the protection.
         let taken_over = Assessment::new(&beats, &thresholds, true, None, at(NOW));
@@ -530,17 +529,17 @@ proptest! {
     /// The smallest number that reaches the fraction, as the quotient tells it.
     #[test]
     fn needed_is_the_smallest_that_reaches(fraction in 1e-9..=1.0_f64, all in 1_usize..3_000) {
-        let thresholds = thresholds(fraction);
-        let needed = thresholds.needed(all);
-        prop_assert!(thresholds.reached(needed, all));
-        prop_assert!(!thresholds.reached(needed - 1, all));
+        let needed = thresholds(fraction).needed(all);
+        let is_share = |some: usize| some as f64 / all as f64 >= fraction;
+        prop_assert!(is_share(needed));
+        prop_assert!(!is_share(needed - 1));
     }
 }
 
 #[test]
 fn silent_leases_are_counted_by_zone() {
     let count = |name: Option<&str>, candidates, expired| ZoneCount {
-        name: name.map(Box::from),
+        name: name.map(Arc::from),
         candidates,
         expired,
     };

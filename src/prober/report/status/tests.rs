@@ -1,6 +1,6 @@
 //! What a report says, as a table.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 
@@ -33,7 +33,7 @@ const fn doubt(doubt: Doubt) -> Verdict {
 
 fn zone(name: Option<&str>, candidates: usize, expired: usize) -> ZoneCount {
     ZoneCount {
-        name: name.map(Box::from),
+        name: name.map(Arc::from),
         candidates,
         expired,
     }
