@@ -157,14 +157,14 @@ async fn lead(
     let known = match beginning.known {
         Some(known) => known,
         None => {
-            let read = recall::read(term.scaler.seed(), &name);
+            let read = recall::read(&term.scaler.seed, &name);
             match stop.run_until_cancelled(read).await {
                 Some(read) => read.map(Box::new),
                 None => return,
             }
         }
     };
-    let (flags, now) = ((term.scaler.is_dry_run(), is_start), Now::read());
+    let (flags, now) = ((term.scaler.dry_run, is_start), Now::read());
     let object = assignment.borrow().clone();
     let mut decider = Decider::recall(known.as_deref(), object, flags, now);
     if is_start || known.is_some() {

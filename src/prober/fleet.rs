@@ -93,9 +93,7 @@ pub async fn run(prober: Prober, begun: impl Future<Output = ()>, stop: Cancella
     let _deletions = AbortOnDropHandle::new(tokio::spawn(deletions));
 
     let mut scaler = Scaler::new(seed.clone());
-    if prober.dry_run {
-        scaler = scaler.dry_run();
-    }
+    scaler.dry_run = prober.dry_run;
     let reviewer = Reviewer {
         scaler: scaler.clone(),
         reporter: reporter.clone(),

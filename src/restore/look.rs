@@ -91,7 +91,7 @@ impl Restorer {
     }
 
     async fn cluster(&self, name: &str) -> Result<Option<Cluster>, String> {
-        let seed = self.scaler.seed();
+        let seed = &self.scaler.seed;
         let api: Api<Cluster> = Api::all(seed.client().clone());
         let found = seed.call(api.get_opt(name)).await;
         found.map_err(|error| failure(&format!("get the Cluster {name}"), &error))

@@ -30,10 +30,10 @@ pub enum ScaleError {
     /// A required dependent does not exist.
     #[error("it does not exist; create it, or set `optional: true` for it in the policy")]
     Missing,
-    /// Its kind has no `scale`.
+    /// Its kind has no `scale`, or is not in a namespace.
     #[error(
-        "the kind has no scale subresource; only namespaced kinds with a scale subresource can be \
-         dependents. Where one was scaled down before, have the kind served with a scale again, or \
+        "the kind is cluster-scoped or has no scale subresource; only namespaced kinds with a scale \
+         subresource can be dependents. Where one was scaled down before, have the kind served with a scale again, or \
          restore it by hand and remove its annotation {MARK}"
     )]
     NotScalable,
@@ -49,11 +49,6 @@ pub enum ScaleError {
          policy: {0}"
     )]
     UnknownKind(String),
-    /// The kind is not in a namespace.
-    #[error(
-        "the kind is cluster-scoped; only namespaced kinds with a scale subresource can be dependents"
-    )]
-    ClusterScoped,
     /// A request was refused for lack of rights.
     #[error(
         "{verb} is forbidden, grant it to the operator's ServiceAccount as \
@@ -84,10 +79,7 @@ pub enum ScaleError {
 impl ScaleError {
     /// Tells whether there can be no such dependent at all.
     pub fn is_about_the_kind(&self) -> bool {
-        matches!(
-            self,
-            Self::UnknownKind(_) | Self::ClusterScoped | Self::NotScalable
-        )
+        matches!(self, Self::UnknownKind(_) | Self::NotScalable)
     }
 
     /// Tells whether a retry may succeed: the error is not about the dependent itself.
@@ -101,7 +93,7 @@ impl ScaleError {
             Self::Missing => DEPENDENT_MISSING,
             Self::UnreadableRecord(_) => RECORD_UNREADABLE,
             Self::UnknownKind(_) => KIND_UNKNOWN,
-            Self::ClusterScoped | Self::NotScalable => NOT_SCALABLE,
+            Self::NotScalable => NOT_SCALABLE,
             Self::Forbidden { .. } => SCALING_FORBIDDEN,
             Self::Conflicts => SCALING_CONFLICTS,
             Self::DryRun | Self::Request { .. } => SCALING_FAILED,

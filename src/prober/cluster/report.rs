@@ -35,7 +35,7 @@ impl ClusterLoop {
         if assignment.is_gone() {
             return;
         }
-        let dry_run = self.acting.term.scaler.is_dry_run() || assignment.hold().dry_run;
+        let dry_run = self.acting.term.scaler.dry_run || assignment.hold().dry_run;
         let dependents = decider.dependents();
         let awaits = decider.awaits_nodes(now.mono);
         let (engaged, looked_at) = (dependents.is_engaged(), dependents.is_looked_at());

@@ -14,7 +14,10 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::{
     api::ProbePolicy,
     cluster::{Dependent, PolicyView},
-    prober::{report::Reporter, scale::Scaler, step::Family},
+    prober::{
+        report::Reporter,
+        scale::{Scaler, workload},
+    },
     runtime::rights::{self, right, subresource},
 };
 
@@ -108,10 +111,10 @@ impl Reviewer {
         for dependent in &*needs.dependents {
             let reference = &dependent.reference;
             match self.scaler.kind(reference).await {
-                Ok((family, resource)) => {
+                Ok(resource) => {
                     let object = right(VERB, &resource, Some(&reference.name), namespace);
                     rights.push(object.clone());
-                    if family == Family::Scalable {
+                    if workload(reference).is_none() {
                         rights.push(subresource("scale", object));
                     }
                 }
@@ -128,7 +131,7 @@ impl Reviewer {
             rights.push(on_pods("list"));
             rights.extend(["get", "create"].map(|verb| subresource("exec", on_pods(verb))));
         }
-        let missing = rights::missing(self.scaler.seed(), rights).await;
+        let missing = rights::missing(&self.scaler.seed, rights).await;
         missing.map_err(|error| error.to_string())
     }
 }

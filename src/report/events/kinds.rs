@@ -58,7 +58,7 @@ mod tests {
     #[case::missing(ScaleError::Missing)]
     #[case::unreadable(ScaleError::UnreadableRecord(String::new()))]
     #[case::unknown(ScaleError::UnknownKind(String::new()))]
-    #[case::not_scalable(ScaleError::ClusterScoped)]
+    #[case::not_scalable(ScaleError::NotScalable)]
     #[case::forbidden(ScaleError::Forbidden { verb: "", message: String::new() })]
     #[case::conflicts(ScaleError::Conflicts)]
     #[case::failed(ScaleError::Request { verb: "", message: String::new() })]

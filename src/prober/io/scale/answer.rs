@@ -1,106 +1,57 @@
 //! Turns answers of the seed into observed dependents.
 
-use std::{collections::BTreeMap, sync::Arc};
-
-use serde::Deserialize;
+use kube::{ResourceExt as _, api::DynamicObject};
+use serde_json::Value;
 
 use crate::{
     prober::step::{Family, IGNORE, MARK, Observed, RECORD, Record},
     util::text::parse_bool,
 };
 
-/// A workload of apps/v1, or the metadata of an object of another kind.
-#[derive(Deserialize)]
-pub(super) struct Object {
-    metadata: Metadata,
-    #[serde(default)]
-    spec: Replicas,
-    #[serde(default)]
-    status: WorkloadStatus,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    #[serde(default)]
-    annotations: BTreeMap<String, String>,
-    #[serde(default)]
-    generation: i64,
-    resource_version: String,
-    uid: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-struct Replicas {
-    replicas: Option<i32>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct WorkloadStatus {
-    observed_generation: i64,
-    replicas: i32,
-    ready_replicas: i32,
-}
-
-/// A Scale.
-#[derive(Default, Deserialize)]
-pub(super) struct Scale {
-    #[serde(default)]
-    metadata: ScaleMetadata,
-    #[serde(default)]
-    spec: Replicas,
-    #[serde(default)]
-    status: Replicas,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ScaleMetadata {
-    /// resourceVersion of the object.
-    resource_version: Option<String>,
-}
-
-impl Scale {
-    /// Returns whether it is known to be of another version of the object.
-    pub(super) fn is_of_another_version(&self, object: &Object) -> bool {
-        let version = self.metadata.resource_version.as_ref();
-        version.is_some_and(|version| *version != object.metadata.resource_version)
+/// Observes a workload of apps/v1.
+pub(super) fn workload(object: &DynamicObject) -> Observed {
+    let status = |path| number(object, path).unwrap_or(0);
+    let current = status("/status/observedGeneration") >= object.metadata.generation.unwrap_or(0);
+    Observed {
+        // The API server's default is 1.
+        replicas: replicas(object).unwrap_or(1),
+        any_left: !current || status("/status/replicas") > 0,
+        running: current && status("/status/readyReplicas") > 0,
+        ..observed(object, Family::Apps)
     }
 }
 
-impl Object {
-    /// Observes a workload.
-    pub(super) fn workload(self) -> Observed {
-        let status = &self.status;
-        let current = status.observed_generation >= self.metadata.generation;
-        let any_left = !current || status.replicas > 0;
-        let running = current && status.ready_replicas > 0;
-        // The API server's default.
-        let replicas = self.spec.replicas.unwrap_or(1);
-        self.observed(Family::Apps, replicas, any_left, running)
-    }
-
-    /// Observes an object of any other kind by its Scale.
-    pub(super) fn scalable(self, scale: &Scale) -> Observed {
-        let present = scale.status.replicas.unwrap_or(0) > 0;
+/// Observes an object of any other kind by its metadata and its Scale.
+pub(super) fn scalable(object: &DynamicObject, scale: &DynamicObject) -> Observed {
+    let present = number(scale, "/status/replicas").unwrap_or(0) > 0;
+    Observed {
         // A Scale of zero replicas lacks the field.
-        let replicas = scale.spec.replicas.unwrap_or(0);
-        self.observed(Family::Scalable, replicas, present, present)
+        replicas: replicas(scale).unwrap_or(0),
+        any_left: present,
+        running: present,
+        ..observed(object, Family::Scalable)
     }
+}
 
-    fn observed(self, family: Family, replicas: i32, any_left: bool, running: bool) -> Observed {
-        let annotation = |name| self.metadata.annotations.get(name).map(String::as_str);
-        Observed {
-            family,
-            uid: self.metadata.uid.as_deref().map(Arc::from),
-            replicas,
-            marked: annotation(MARK).is_some(),
-            record: Record::parse(annotation(RECORD)),
-            ignored: annotation(IGNORE).and_then(parse_bool) == Some(true),
-            any_left,
-            running,
-            resource_version: self.metadata.resource_version.clone(),
-        }
+fn observed(object: &DynamicObject, family: Family) -> Observed {
+    let annotation = |name| object.annotations().get(name).map(String::as_str);
+    Observed {
+        family,
+        uid: object.uid().map(Into::into),
+        replicas: 0,
+        marked: annotation(MARK).is_some(),
+        record: Record::parse(annotation(RECORD)),
+        ignored: annotation(IGNORE).and_then(parse_bool) == Some(true),
+        any_left: false,
+        running: false,
+        resource_version: object.resource_version().unwrap_or_default(),
     }
+}
+
+fn replicas(object: &DynamicObject) -> Option<i32> {
+    i32::try_from(number(object, "/spec/replicas")?).ok()
+}
+
+fn number(object: &DynamicObject, path: &str) -> Option<i64> {
+    object.data.pointer(path).and_then(Value::as_i64)
 }
