@@ -233,7 +233,7 @@ impl Decider {
         let due = [
             self.dependents.due(),
             self.turn
-                .filter(|_| self.told.held_back == Some(HeldBack::Paced)),
+                .filter(|_| self.told.held_back == Some(HeldBack::PACED)),
             // When it does not count any more.
             self.evidence
                 .until

@@ -8,7 +8,6 @@ use futures::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Resource};
-use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -33,77 +32,61 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// Asks whether the Cluster of this name and its policy are as they are known.
 pub(crate) type Confirm = Arc<dyn Fn(Arc<str>) -> BoxFuture<'static, Confirmation> + Send + Sync>;
 
-/// Means of asking, and what answers are compared with.
-#[derive(Clone)]
-struct Sources {
-    seed: Seed,
-    index: SharedIndex,
-    /// The watch of Clusters.
-    clusters: WatchState,
-    /// The watch of policies.
-    policies: WatchState,
-}
-
 /// Has this seed asked, and the answers compared with this selection.
 pub(in crate::prober) fn confirm(seed: Seed, selection: &Selection) -> Confirm {
-    let sources = Sources {
-        seed,
-        index: selection.index.clone(),
-        clusters: selection.clusters.clone(),
-        policies: selection.policies.clone(),
-    };
+    let index = selection.index.clone();
+    let watches = [&selection.clusters, &selection.policies].map(WatchState::clone);
     Arc::new(move |name| {
         // A task, since a read that waits for its turn must be polled whatever the loop is doing.
-        let asked = tokio::spawn(sources.clone().ask(name));
+        let asked = tokio::spawn(ask(seed.clone(), index.clone(), watches.clone(), name));
         let asked = AbortOnDropHandle::new(asked);
         asked.map(|it| it.unwrap_or(Confirmation::Unknown)).boxed()
     })
 }
 
-impl Sources {
-    /// Reads the Cluster of this name and the policy that applies to it.
-    async fn ask(self, name: Arc<str>) -> Confirmation {
-        let known = self.index.lock().version(&name);
-        let Some((version, policy)) = known else {
-            // The loop does not know yet.
-            return Confirmation::Otherwise;
-        };
-        let cluster = confirmation(self.cluster(&name, &version), &self.clusters);
-        let policy = confirmation(self.policy(&policy), &self.policies);
-        let (cluster, policy) = join(cluster, policy).await;
-        // The least sure of the two.
-        cluster.max(policy)
-    }
-
-    /// Tells whether the Cluster of this name comes to what is known, which has this resourceVersion.
-    async fn cluster(&self, name: &str, version: &str) -> Result<bool, CallError> {
-        let api: Api<Cluster> = Api::all(self.seed.client().clone());
-        let Some(metadata) = self.metadata(&api, name).await? else {
+/// Reads the Cluster of this name and the policy that applies to it.
+async fn ask(
+    seed: Seed,
+    index: SharedIndex,
+    [clusters, policies]: [WatchState; 2],
+    name: Arc<str>,
+) -> Confirmation {
+    let known = index.lock().version(&name);
+    let Some((version, policy)) = known else {
+        // The loop does not know yet.
+        return Confirmation::Otherwise;
+    };
+    let cluster = async {
+        let Some(metadata) = metadata::<Cluster>(&seed, &name).await? else {
             return Ok(false);
         };
-        if metadata.resource_version.as_deref() == Some(version) {
+        if metadata.resource_version.as_deref() == Some(&*version) {
             return Ok(true);
         }
         // Hundreds of kilobytes.
-        let mut found = self.seed.call(api.list(&named(name))).await?;
+        let api: Api<Cluster> = Api::all(seed.client().clone());
+        let mut found = seed.call(api.list(&named(&name))).await?;
         let found = found.items.pop();
-        Ok(found.is_some_and(|cluster| self.index.lock().is_as_known(&cluster)))
-    }
+        Ok(found.is_some_and(|cluster| index.lock().is_as_known(&cluster)))
+    };
+    let policy = async {
+        let metadata = metadata::<ProbePolicy>(&seed, &policy).await?;
+        Ok(metadata.is_some_and(|it| index.lock().is_policy_as_known(&it)))
+    };
+    let cluster = confirmation(cluster, &clusters);
+    let (cluster, policy) = join(cluster, confirmation(policy, &policies)).await;
+    // The least sure of the two.
+    cluster.max(policy)
+}
 
-    /// Tells whether the policy of this name says what is known.
-    async fn policy(&self, name: &str) -> Result<bool, CallError> {
-        let api: Api<ProbePolicy> = Api::all(self.seed.client().clone());
-        let metadata = self.metadata(&api, name).await?;
-        Ok(metadata.is_some_and(|it| self.index.lock().is_policy_as_known(&it)))
-    }
-
-    async fn metadata<K>(&self, api: &Api<K>, name: &str) -> Result<Option<ObjectMeta>, CallError>
-    where
-        K: Clone + DeserializeOwned + std::fmt::Debug + Resource<DynamicType = ()>,
-    {
-        let mut found = self.seed.call(api.list_metadata(&named(name))).await?;
-        Ok(found.items.pop().map(|it| it.metadata))
-    }
+/// Reads the metadata of the object of this name, if it exists.
+async fn metadata<K: Resource<DynamicType = ()>>(
+    seed: &Seed,
+    name: &str,
+) -> Result<Option<ObjectMeta>, CallError> {
+    let api = seed.objects::<K>();
+    let mut found = seed.call(api.list_metadata(&named(name))).await?;
+    Ok(found.items.pop().map(|it| it.metadata))
 }
 
 /// Decides by a read if it is answered in time, otherwise by the watch, unless that is broken.

@@ -12,6 +12,7 @@ use crate::{
     prober::{
         dependents::What,
         lease_judge::Conclusion,
+        scale_error::SCALING_FORBIDDEN,
         step::{Aim, Step},
         verdict::Verdict,
     },
@@ -63,15 +64,14 @@ impl ProberMetrics {
                 drop(self.operations.get_or_create(&labels));
             }
         }
-        drop(
-            self.verdicts
-                .get_or_create(&verdict_labels(Verdict::Healthy)),
-        );
-        drop(self.verdicts.get_or_create(&unread_labels("Unreachable")));
-        drop(
-            self.scale_failures
-                .get_or_create(&[("reason", "Forbidden")]),
-        );
+        for labels in [
+            verdict_labels(Verdict::Healthy),
+            unread_labels("Unreachable"),
+        ] {
+            drop(self.verdicts.get_or_create(&labels));
+        }
+        let forbidden = [("reason", SCALING_FORBIDDEN)];
+        drop(self.scale_failures.get_or_create(&forbidden));
         drop(self.durations.duration(LEASES, "success"));
         self.durations.register(registry);
         self.show(registry);
@@ -79,42 +79,39 @@ impl ProberMetrics {
 
     /// Counts the result of a probe that took so long. One that is dropped has none.
     pub(crate) fn probed(&self, outcome: &Result<Conclusion, Unread>, took: Duration) {
-        let result = match outcome {
-            Ok(conclusion) => {
-                count(&self.verdicts, verdict_labels(conclusion.verdict));
-                "success"
-            }
-            Err(error) => {
-                count(&self.verdicts, unread_labels(error.reason));
-                match error.said {
-                    Said::Throttled(_) => "throttled",
-                    _ => "failure",
-                }
-            }
+        let (labels, result) = match outcome {
+            Ok(conclusion) => (verdict_labels(conclusion.verdict), "success"),
+            Err(error) => match error.said {
+                Said::Throttled(_) => (unread_labels(error.reason), "throttled"),
+                _ => (unread_labels(error.reason), "failure"),
+            },
         };
+        count(&self.verdicts, labels);
         let duration = self.durations.duration(LEASES, result);
         duration.observe(took.as_secs_f64());
     }
 
     /// Counts what was done to a dependent with this aim.
     pub(crate) fn did(&self, aim: Aim, what: &What) {
-        let aimed = match aim {
-            Aim::Down => "down",
-            Aim::Up => "up",
-            Aim::Release => "release",
-            Aim::Leave => "look",
+        let direction = match what {
+            What::Did(Step::ScaleDown { .. }, _) => "down",
+            What::Did(Step::ScaleUp { .. }, _) => "up",
+            What::Did(Step::Unmark { .. }, _) => "release",
+            What::Did(..) | What::Unready(_) | What::Troubled(_) => return,
+            What::Late | What::Failed(_) => match aim {
+                Aim::Down => "down",
+                Aim::Up => "up",
+                Aim::Release => "release",
+                Aim::Leave => "look",
+            },
         };
-        let (direction, result) = match what {
-            What::Did(Step::ScaleDown { .. }, _) => ("down", "success"),
-            What::Did(Step::ScaleUp { .. }, _) => ("up", "success"),
-            What::Did(Step::Mark { .. } | Step::Record { .. }, _) => return,
-            What::Did(Step::Unmark { .. }, _) => ("release", "success"),
-            What::Unready(_) | What::Troubled(_) => return,
-            What::Late => (aimed, "late"),
+        let result = match what {
+            What::Late => "late",
             What::Failed(error) => {
                 count(&self.scale_failures, [("reason", error.reason())]);
-                (aimed, "failure")
+                "failure"
             }
+            _ => "success",
         };
         let labels = [("direction", direction), ("result", result)];
         count(&self.operations, labels);

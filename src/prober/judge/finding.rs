@@ -1,28 +1,17 @@
 //! What was found of a cluster, and why it is not acted on yet.
 
-use std::fmt;
+use std::borrow::Cow;
 
 use crate::{
     api::OUTAGE,
     prober::verdict::{Assessment, Doubt, Verdict},
 };
 
-/// Something is deliberately not done.
-const HELD_BACK: &str = "HeldBack";
-/// Nothing is scaled down: the Cluster or its policy may differ from what is known.
-const UNCONFIRMED: &str = "Unconfirmed";
-/// A restore waits, since the one before is less than an hour ago.
-const FLAPPING: &str = "Flapping";
-/// A restore waits for its turn among those of other clusters.
-pub(crate) const PACED: &str = "Paced";
-
 /// Why a cluster is not probed although it may have to be: its Shoot cannot be read, or its last operation
 /// is of a type that is not known.
 const NOT_MEANT: [&str; 2] = ["Unreadable", "UnknownOperation"];
 /// The finding of a cluster that has not been probed yet.
 pub(crate) const PENDING: &str = "Pending";
-/// The finding that no lease counts.
-pub(crate) const NO_CANDIDATES: &str = "NoCandidates";
 /// The finding that too few leases are expired.
 pub const HEALTHY: &str = "Healthy";
 
@@ -52,43 +41,43 @@ pub enum Finding {
 
 /// Why what was found is not acted on yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HeldBack {
-    /// For this reason.
-    By(&'static str),
-    /// The last restore is less than an hour ago, so that the leases must have been fresh for a while.
-    Flapping,
-    /// Many clusters are to be restored, so that it waits for its turn.
-    Paced,
-    /// A check with the role Gate does not pass, so that nothing is restored: which, and why.
-    Gate(String),
-    /// The Cluster or its policy may not be as they are known, for this reason.
-    Unconfirmed(&'static str),
+pub struct HeldBack {
+    /// In one word, as the condition Protecting says it.
+    pub reason: &'static str,
+    /// As a sentence.
+    pub message: Cow<'static, str>,
 }
 
 impl HeldBack {
-    /// In one word, as the condition Protecting says it.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::Flapping => FLAPPING,
-            Self::Paced => PACED,
-            Self::Unconfirmed(_) => UNCONFIRMED,
-            Self::By(_) | Self::Gate(_) => HELD_BACK,
-        }
-    }
-}
+    /// A restore waits, since the one before is less than an hour ago.
+    pub const FLAPPING: Self = Self::new(
+        "Flapping",
+        "it was restored less than an hour ago, so it is restored again once its leases have been \
+         fresh for a minute",
+    );
+    /// A restore waits for its turn among those of other clusters.
+    pub const PACED: Self = Self::new(
+        "Paced",
+        "it waits for its turn, 5 minutes at most: many clusters are to be restored",
+    );
 
-impl fmt::Display for HeldBack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::By(why) | Self::Unconfirmed(why) => f.write_str(why),
-            Self::Flapping => f.write_str(
-                "it was restored less than an hour ago, so it is restored again once its leases have been \
-                 fresh for a minute",
-            ),
-            Self::Paced => f.write_str(
-                "it waits for its turn, 5 minutes at most: many clusters are to be restored",
-            ),
-            Self::Gate(why) => write!(f, "nothing is restored before each Gate passes, and {why}"),
+    /// Says why in one word and as a sentence.
+    pub const fn new(reason: &'static str, message: &'static str) -> Self {
+        let message = Cow::Borrowed(message);
+        Self { reason, message }
+    }
+
+    /// Something is deliberately not done, for this reason.
+    pub const fn by(message: &'static str) -> Self {
+        Self::new("HeldBack", message)
+    }
+
+    /// A check with the role Gate does not pass, so that nothing is restored: which, and why.
+    pub fn gate(why: &str) -> Self {
+        let message = format!("nothing is restored before each Gate passes, and {why}");
+        Self {
+            message: message.into(),
+            ..Self::by("")
         }
     }
 }
@@ -134,7 +123,7 @@ pub fn verdict_reason(verdict: Verdict) -> &'static str {
             Doubt::TooFewSilent => "TooFewSilent",
             Doubt::Recovering => "Recovering",
             Doubt::UnknownLeases => "LeasesUnknown",
-            Doubt::NoCandidates => NO_CANDIDATES,
+            Doubt::NoCandidates => "NoCandidates",
         },
     }
 }

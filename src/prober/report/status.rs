@@ -123,7 +123,7 @@ fn protecting(report: &ClusterReport, message: &str) -> Condition {
     let reason = match (&report.finding, report.protection) {
         (Finding::Skipped { reason, .. }, _) if holds && *reason == SUSPENDED => SUSPENDED,
         _ if report.mode == Mode::DryRun && (holds || outage) => "DryRun",
-        _ if let Some(held) = &report.held_back => held.reason(),
+        _ if let Some(held) = &report.held_back => held.reason,
         (_, Protection::None) => return unprotected(report.last_action.as_ref()),
         (_, Protection::ScalingDown) => "ScalingDown",
         (_, Protection::Active) => "Protected",

@@ -2,7 +2,7 @@
 
 use super::{
     ClusterReport,
-    finding::{Finding, HeldBack, reason},
+    finding::{Finding, reason},
 };
 use crate::{
     api::{Mode, OUTAGE, Protection},
@@ -134,7 +134,7 @@ fn zones(zones: &[ZoneCount]) -> String {
 /// What was seen, what was done, and what comes next.
 pub(super) fn message(report: &ClusterReport, evidence: &str) -> String {
     let next = match &report.held_back {
-        Some(why) => Some(format!("for now nothing is done: {why}")),
+        Some(why) => Some(format!("for now nothing is done: {}", why.message)),
         None => dry_run(report),
     };
     let let_go = report.let_go.as_ref().map(self::evidence);
@@ -212,7 +212,7 @@ pub(super) fn too_long(report: &ClusterReport, evidence: &str) -> String {
     let since = report.protected_since;
     let since = since.map_or_else(String::new, |since| format!(" since {since:.0}"));
     let why = match (&report.held_back, &report.finding) {
-        (Some(why @ HeldBack::Gate(_)), _) => format!("{why}; {evidence}"),
+        (Some(why), _) => format!("{}; {evidence}", why.message),
         (_, Finding::Judged(_, seen)) if !seen.zones.is_empty() => {
             format!("{} silent", zones(&seen.zones))
         }

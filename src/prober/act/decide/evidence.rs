@@ -98,7 +98,7 @@ impl Confirmed {
                  it is not what its watch shows, which is waited for"
             }
         };
-        Some(HeldBack::Unconfirmed(why))
+        Some(HeldBack::new("Unconfirmed", why))
     }
 }
 

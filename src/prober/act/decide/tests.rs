@@ -193,7 +193,7 @@ fn a_restore_begins_with_its_turn(
     let leases = Input::Leases(Ok(&healthy), gate.map(str::to_owned));
     let _ = decider.step(leases, now(), turn);
     assert_eq!(
-        decider.told.held_back == Some(HeldBack::Paced),
+        decider.told.held_back == Some(HeldBack::PACED),
         gate.is_none()
     );
     assert_eq!(decider.dependents.aim(), Aim::Leave);

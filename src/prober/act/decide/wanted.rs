@@ -36,12 +36,12 @@ const AN_HOUR: Duration = Duration::from_secs(3600);
 const FRESH: Duration = Duration::from_secs(60);
 
 const FAILURE_THRESHOLD: HeldBack =
-    HeldBack::By("the policy's failureThreshold is not reached yet");
+    HeldBack::by("the policy's failureThreshold is not reached yet");
 const SUCCESS_THRESHOLD: HeldBack =
-    HeldBack::By("the policy's successThreshold is not reached yet");
-const INITIAL_DELAY: HeldBack = HeldBack::By("the policy's initialDelay has not passed yet");
-const UNSELECTED: HeldBack = HeldBack::By("no policy selects the cluster any more");
-const NOTHING_MORE: HeldBack = HeldBack::By("nothing more is scaled to zero");
+    HeldBack::by("the policy's successThreshold is not reached yet");
+const INITIAL_DELAY: HeldBack = HeldBack::by("the policy's initialDelay has not passed yet");
+const UNSELECTED: HeldBack = HeldBack::by("no policy selects the cluster any more");
+const NOTHING_MORE: HeldBack = HeldBack::by("nothing more is scaled to zero");
 
 impl Decider {
     /// Hold of the policy that is responsible, or was last, and of the process.
@@ -137,7 +137,7 @@ impl Decider {
             Treatment::Complete(aim, _) if self.release_at.is_none_or(|at| at <= now.mono) => {
                 return Ok(*aim);
             }
-            Treatment::Hold(_, why) => return Err(Some(HeldBack::By(why))),
+            Treatment::Hold(_, why) => return Err(Some(HeldBack::by(why))),
             Treatment::Complete(..) | Treatment::Idle(_) => return Err(None),
         };
         let is_protected = self.protection() != Protection::None;
@@ -153,7 +153,7 @@ impl Decider {
             return self.may_take(now.mono).map(|()| aim);
         }
         if let Some(why) = &self.evidence.gate {
-            return Err(is_engaged.then(|| HeldBack::Gate(why.clone())));
+            return Err(is_engaged.then(|| HeldBack::gate(why)));
         }
         self.may_give_back(now, turn).map(|()| aim)
     }
@@ -200,10 +200,10 @@ impl Decider {
             let restored = self.told.restored;
             let is_flapping = restored.is_some_and(|at| at.elapsed(now) < AN_HOUR);
             if is_flapping && now.mono < since + FRESH {
-                return Err(Some(HeldBack::Flapping));
+                return Err(Some(HeldBack::FLAPPING));
             }
             if now.mono < *self.turn.get_or_insert_with(turn) {
-                return Err(Some(HeldBack::Paced));
+                return Err(Some(HeldBack::PACED));
             }
         }
         match self.dependents.owes_again() {

@@ -165,11 +165,11 @@ fn findings() {
             ..outage()
         },
         ClusterReport {
-            held_back: Some(HeldBack::By("the policy's initialDelay has not passed yet")),
+            held_back: Some(HeldBack::by("the policy's initialDelay has not passed yet")),
             ..outage()
         },
         ClusterReport {
-            held_back: Some(HeldBack::Gate("the Gate etcd fails: no leader".to_owned())),
+            held_back: Some(HeldBack::gate("the Gate etcd fails: no leader")),
             ..overdue(healthy())
         },
         overdue(seen(Verdict::Outage, zones)),
