@@ -74,7 +74,7 @@ pub struct MetricsProvider {
     #[garde(dive)]
     pub http_get: Option<HttpGetAction>,
 
-    /// How many seconds from one request to the next. 1 to 3600.
+    /// How many seconds from one request to the next at least: requests follow probes. 1 to 3600.
     #[serde(default = "number::<60>")]
     #[garde(range(min = 1, max = 3600))]
     pub period_seconds: i32,

@@ -4,7 +4,7 @@
 pub fn remedy(reason: &str) -> Option<&'static str> {
     Some(match reason {
         "Outage" => "see why the nodes are silent: their network, their zone",
-        "Suspect" | "FactsOutdated" | "LeasesOutdated" | "TooManyRequests" => "wait",
+        "Suspect" | "FactsOutdated" | "TooManyRequests" => "wait",
         "NoWrites" => "see whether the shoot's etcd accepts writes",
         "TooFewSilent" | "Recovering" => "see why the nodes are silent",
         "LeasesUnknown" => "wait after a start; later, see the renewTime of leases, and its pace",

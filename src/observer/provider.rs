@@ -15,7 +15,7 @@ use crate::{
 pub(super) struct Provider {
     settings: MetricsProvider,
     /// When it is looked at next.
-    pub(super) due: Instant,
+    due: Instant,
     /// When the last look began.
     began: Instant,
     tally: Tally,
@@ -54,11 +54,15 @@ impl Provider {
         }
     }
 
-    /// A look at it begins.
-    pub(super) fn began(&mut self, at: Instant) {
+    /// Begins a look at it, if one is due, by these settings.
+    pub(super) fn begin(&mut self, at: Instant) -> Option<MetricsProvider> {
+        if self.due > at {
+            return None;
+        }
         self.began = at;
         // None begins before it has ended.
         self.due = at + self.period().max(2 * timeout_of(&self.settings));
+        Some(self.settings.clone())
     }
 
     /// Takes in what a look has come to. Returns whether its result is another.

@@ -23,7 +23,10 @@ use tokio::time::Instant;
 use self::known::Known;
 use super::{NodeCounts, provider::Provider};
 use crate::{
-    api::{CheckStatus, ClusterHealthStatus, ClusterState, OUTAGE, ObserverSettings, Protection},
+    api::{
+        CheckStatus, ClusterHealthStatus, ClusterState, MetricsProvider, OUTAGE, ObserverSettings,
+        Protection,
+    },
     checks::Outcome,
     shoot::Readiness,
 };
@@ -71,12 +74,12 @@ pub struct View {
 }
 
 /// Object of a look, except for the Nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Look {
     /// `/readyz` of the API server.
     Ready,
     /// The provider of metrics at this place in the settings.
-    Provider(usize),
+    Provider(usize, MetricsProvider),
 }
 
 /// Result of a look.
@@ -182,13 +185,11 @@ impl Observation {
     }
 
     /// A verdict on the leases: how many of how many are expired, if that is an outage. One that
-    /// cannot be reached leaves it at what was found before. Returns whether it ends a silence, so that what is
-    /// looked at by now is not to be taken in.
-    pub fn judged(&mut self, at: Instant, silent: Option<(usize, usize)>) -> bool {
+    /// cannot be reached leaves it at what was found before.
+    pub fn judged(&mut self, at: Instant, silent: Option<(usize, usize)>) {
         let was_silent = self.silent_before || self.known.silent.is_some();
         self.known.silent = silent;
-        let ends = silent.is_none() && was_silent;
-        if ends {
+        if silent.is_none() && was_silent {
             self.silent_before = false;
             // They may have been marked meanwhile, and what is known is of the silence.
             if self.state == ClusterState::NotReady {
@@ -196,7 +197,6 @@ impl Observation {
             }
             self.look_anew(at);
         }
-        ends
     }
 
     /// A probe that began then did not reach the cluster, for this reason.
@@ -220,18 +220,15 @@ impl Observation {
         self.message = format!("it is not reached: {why}; {tries}");
     }
 
-    /// A probe that began then reached it. Returns whether what is looked at by now is not to be taken in, since it
-    /// began before the server was away.
-    pub fn reached(&mut self, at: Instant) -> bool {
+    /// A probe that began then reached it.
+    pub fn reached(&mut self, at: Instant) {
         self.is_reached = true;
         self.retries = None;
         let before = self.state;
         self.settle();
-        let is_back = before == ClusterState::Offline;
-        if is_back {
+        if before == ClusterState::Offline {
             self.look_anew(at);
         }
-        is_back
     }
 
     /// Counts a failure, and returns how many retries have failed.
@@ -332,32 +329,23 @@ impl Observation {
         (self.nodes_due, self.api_due) = (at, at);
     }
 
-    /// When the Nodes are to be read next; `None` while the cluster is not reached.
-    pub fn nodes_due(&self) -> Option<Instant> {
-        self.is_reached.then_some(self.nodes_due)
+    /// Returns whether the Nodes are to be read.
+    pub fn nodes_due(&self, at: Instant) -> bool {
+        self.nodes_due <= at
     }
 
-    /// Returns what else is to be looked at next, and when; nothing while the cluster is not reached.
-    pub fn next(&self) -> Option<(Instant, Look)> {
-        let providers = self.providers.iter().enumerate();
-        let providers = providers.map(|(place, it)| (it.due, Look::Provider(place)));
-        let looks = [(self.api_due, Look::Ready)].into_iter().chain(providers);
-        looks
-            .filter(|_| self.is_reached)
-            .min_by_key(|(due, _)| *due)
-    }
-
-    /// A look begins. What it comes to is handed to [`Self::take`]; if it is lost, it is due again when it
-    /// would have ended by all means.
-    pub fn began(&mut self, look: Look, at: Instant) {
-        match look {
-            Look::Ready => self.api_due = at + OFTEN,
-            Look::Provider(place) => {
-                if let Some(provider) = self.providers.get_mut(place) {
-                    provider.began(at);
-                }
-            }
+    /// Begins all other looks that are due. What each comes to is handed to [`Self::take`]; if it is lost, it is due
+    /// again when it would have ended by all means.
+    pub fn begin(&mut self, at: Instant) -> Vec<Look> {
+        let mut looks = vec![];
+        if self.api_due <= at {
+            self.api_due = at + OFTEN;
+            looks.push(Look::Ready);
         }
+        for (place, provider) in self.providers.iter_mut().enumerate() {
+            looks.extend(provider.begin(at).map(|it| Look::Provider(place, it)));
+        }
+        looks
     }
 
     /// Returns what is reported of the cluster.

@@ -1,10 +1,6 @@
 //! One cluster's loop: observe, act, report.
 
-use std::{
-    panic::AssertUnwindSafe,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use tokio::{
@@ -16,19 +12,16 @@ use tokio_util::sync::CancellationToken;
 use super::{
     acting::{Acting, Term},
     decide::{Decider, Input},
-    reader::{LeaseReader, Read, ReadContext, ReadSettings, Recalled},
+    reader::{LeaseReader, Read, ReadContext, ReadSettings},
     recall,
     treatment::{Known, Treatment},
 };
 use crate::{
     api::{ClusterHealthStatus, Protection},
     checks::Checks,
-    cluster::{Assignment, Settings},
+    cluster::Assignment,
     observer::{View, state::Observation},
-    runtime::{
-        metrics::{InState, States},
-        timer::until,
-    },
+    runtime::{metrics::InState, timer::until},
     util::now::Now,
 };
 
@@ -59,8 +52,10 @@ struct ClusterLoop {
     acting: Acting,
     /// `None` while the cluster is not probed.
     reader: Option<LeaseReader>,
-    /// What an earlier run has left, until the cluster is read.
+    /// What an earlier run has left, until the cluster is probed.
     recalled: Record,
+    /// State from which the reader goes on, until it has.
+    begins: Option<Arc<Observation>>,
     checks: Checks,
     /// When the protection will have lasted for too long.
     overdue_at: Option<Instant>,
@@ -68,17 +63,17 @@ struct ClusterLoop {
     policy: Option<Arc<str>>,
     /// The UID of the Cluster that is observed.
     uid: Option<Arc<str>>,
-    /// State beside the leases, as last observed; `None` before the reader has been told of this term.
+    /// State beside the leases, as last observed; `None` while the cluster is not probed.
     view: Option<View>,
     counted: InState,
 }
 
 /// Runs the loop of this cluster until it is stopped, or has no use any more. Before its term begins it observes, as
-/// a leader would to which nothing is owed, and counts what it reads. A term that ends by a defect is begun again.
+/// a leader would to which nothing is owed. A term that ends by a defect is begun again.
 pub(super) async fn run(
     name: Arc<str>,
     mut assignment: watch::Receiver<Box<Assignment>>,
-    (context, states): (Arc<ReadContext>, States),
+    context: Arc<ReadContext>,
     mut begins: oneshot::Receiver<Beginning>,
     stop: CancellationToken,
 ) {
@@ -110,11 +105,10 @@ pub(super) async fn run(
                     protected: false,
                     cut: None,
                     awaits: None,
-                    recalled: None,
+                    observation: None,
                     settings: settings.clone(),
                 };
-                let counted = || Some(InState::of(&states));
-                LeaseReader::obtain(&mut reader, &name, orders, counted);
+                LeaseReader::obtain(&mut reader, &name, orders);
             }
             _ = next(&mut reader) => {}
         }
@@ -179,6 +173,7 @@ async fn lead(
         reader,
         policy: policy.map(Arc::from),
         recalled: known,
+        begins: None,
         uid: None,
         view: None,
         counted: InState::of(&term.metrics.observed),
@@ -256,29 +251,24 @@ impl ClusterLoop {
             return;
         };
         self.checks.adopt(&settings.policy, &settings.checks);
-        let awaits = decider.awaits_nodes(Instant::now());
-        let mut orders = ReadSettings {
+        let now = Instant::now();
+        if self.view.is_none() {
+            // What an earlier run has left is shown until there is something else.
+            let (observer, recalled) = (settings.observer.clone(), self.recalled.take());
+            let observation = Observation::new(observer, recalled.as_deref(), now, fastrand::f64());
+            self.view = Some(observation.view());
+            self.begins = Some(Arc::new(observation));
+        }
+        let orders = ReadSettings {
             context: self.acting.term.reads.clone(),
             uid: self.uid.clone(),
             protected: decider.protection() != Protection::None,
             cut: decider.cut(),
-            awaits: awaits.map(|(since, returning)| (since, !returning.is_complete())),
-            recalled: None,
+            awaits: decider.awaits_nodes(now).map(|(since, _)| since),
+            observation: self.begins.clone(),
             settings,
         };
-        if self.view.is_none() {
-            orders.recalled = Some(self.recall(&orders.settings));
-        }
-        LeaseReader::obtain(&mut self.reader, &self.name, orders, || None);
-    }
-
-    /// What an earlier run has left, which is shown until there is something else.
-    fn recall(&mut self, settings: &Settings) -> Arc<Recalled> {
-        let status = self.recalled.take();
-        let observer = settings.observer.clone();
-        let observation = Observation::new(observer, status.as_deref(), Instant::now(), 0.0);
-        self.view = Some(observation.view());
-        Arc::new(Mutex::new(status))
+        LeaseReader::obtain(&mut self.reader, &self.name, orders);
     }
 
     fn learn_checks(&mut self) {
@@ -292,7 +282,11 @@ impl ClusterLoop {
             // It was read by settings that are not in force any more.
             return false;
         }
-        self.view = Some(read.view);
+        if self.begins.is_some() && read.leases.is_none() {
+            // Of a term the leases are reported first.
+            return false;
+        }
+        (self.view, self.begins) = (Some(read.view), None);
         if let Some(leases) = &read.leases {
             let gate = self.checks.gate();
             self.acting.learn(Input::Leases(leases.as_ref(), gate));

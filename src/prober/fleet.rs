@@ -70,7 +70,7 @@ pub async fn run(prober: Prober, begun: impl Future<Output = ()>, stop: Cancella
     let evidence = reads.evidence.clone();
     let mut fleet = Fleet {
         selection: Selection::watch(prober.reads.client(), prober.dry_run, &common.watches),
-        loops: Loops::new(Arc::new(reads), instruments.standby.clone()),
+        loops: Loops::new(Arc::new(reads)),
         needs: watch::Sender::default(),
         health: common.health().clone(),
     };

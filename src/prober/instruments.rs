@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{metrics::ProberMetrics, reader, report::HealthMetrics};
+use super::{metrics::ProberMetrics, report::HealthMetrics};
 use crate::{
     checks::CheckMetrics,
     runtime::{
         instruments::Common,
-        metrics::{self, Registry, States, states},
+        metrics::{self, Registry},
     },
 };
 
@@ -18,8 +18,6 @@ pub struct Instruments {
     pub prober: Arc<ProberMetrics>,
     /// Clusters and statuses.
     pub(crate) health: HealthMetrics,
-    /// What a replica observes that does not lead.
-    pub(crate) standby: States,
     /// Checks of clusters.
     pub checks: CheckMetrics,
     /// The instruments of every component.
@@ -37,19 +35,12 @@ impl Instruments {
             checks: CheckMetrics::new(prober.durations.clone()),
             prober,
             health: HealthMetrics::default(),
-            standby: states(reader::STATES),
             common,
         };
         instruments.prober.register(registry);
         drop(instruments.common.watches.one_of("Secrets", String::new()));
         instruments.checks.register(registry);
         instruments.health.register(registry);
-        registry.register(
-            "standby_clusters",
-            "Clusters that this replica observes while it does not lead: judged (the last read came to \
-             a verdict), undetermined (it did not), pending (not read yet)",
-            instruments.standby.clone(),
-        );
         (instruments, all)
     }
 

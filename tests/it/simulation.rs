@@ -268,22 +268,17 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
     let mut resumed = None;
     let mut now = OPERATOR_STARTS;
     let mut restarts = scenario.restarts().into_iter().peekable();
-    // When a read of Nodes and Machines that is under way began, when the next one begins, and when it may.
-    let (mut facts, mut begins, mut put_off) = (None::<f64>, None::<f64>, 0.0);
+    // When a read of Nodes and Machines that is under way began, and when the next one may.
+    let (mut facts, mut put_off) = (None::<f64>, 0.0);
     loop {
         let next = operator.judge.next(moment(now), rng.f64());
         let due = seconds(next).max(now);
         let ended = facts.map(|began| began + scenario.facts_take);
         let ended = ended.filter(|ended| *ended <= due);
         let due = ended.map_or(due, |ended| ended.max(now));
-        if let Some(at) = begins.take_if(|at| facts.is_none() && *at <= due) {
-            now = now.max(at);
-            facts = Some(now);
-            continue;
-        }
         if let Some(restart) = restarts.next_if(|restart| *restart <= due) {
             operator = Operator::new(scenario);
-            (facts, begins) = (None, None);
+            (facts, put_off) = (None, 0.0);
             now = now.max(restart);
             continue;
         }
@@ -294,10 +289,7 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
         let request = operator.judge.request();
         if let Some(began) = facts.take_if(|_| ended.is_some()) {
             match scenario.facts_refused.as_ref() {
-                Some((time, wait)) if time.contains(&now) => {
-                    put_off = now + wait;
-                    begins = Some(put_off);
-                }
+                Some((time, wait)) if time.contains(&now) => put_off = now + wait,
                 _ => {
                     operator.learn(began);
                     findings.facts_read += 1;
@@ -314,7 +306,7 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
                 .judge
                 .failed(moment(now), moment(finished), Said::Late);
             interruptions.push(finished);
-            (resumed, begins) = (None, None);
+            resumed = None;
             now = finished;
             continue;
         }
@@ -345,9 +337,10 @@ pub(crate) fn run(scenario: &Scenario) -> Findings {
             suspect: operator.judge.suspect(),
         });
         now = answered;
-        let wanted = operator.judge.wants_facts() && facts.is_none();
-        begins = wanted.then(|| now.max(put_off));
         operator.conclude(&world, now, &mut findings, &interruptions);
+        if operator.judge.wants_facts() && now >= put_off {
+            facts = facts.or(Some(now));
+        }
     }
     let period = Duration::from_secs_f64(scenario.period().max(1.0));
     if operator.rules.expiry(period).is_some() {

@@ -186,7 +186,7 @@ fn every_state_and_every_sight() {
         for (sights, to) in reached.iter().zip(&follow[2..]) {
             for (fails, known) in sights {
                 let mut it = observed(from, 3, *fails, known.clone());
-                assert_eq!(it.reached(now), from == ClusterState::Offline);
+                it.reached(now);
                 assert_eq!(it.state, *to, "{from:?}, {fails}: {known:?}");
                 assert!(!it.message.is_empty(), "{from:?}, {fails}: {known:?}");
             }
@@ -273,12 +273,10 @@ fn the_message_says_why() {
     }
 }
 
-/// What is looked at next, Nodes included, and at which second of the observation.
-fn next_of(observation: &Observation, begin: Instant) -> Vec<(u64, &'static str)> {
+/// The seconds of the observation at which Nodes, and whether it is ready, are looked at next.
+fn next_of(observation: &Observation, begin: Instant) -> (u64, u64) {
     let since = |due: Instant| (due - begin).as_secs();
-    let look = observation.next().map(|(due, _)| (since(due), "another"));
-    let nodes = observation.nodes_due().map(|due| (since(due), "Nodes"));
-    nodes.into_iter().chain(look).collect()
+    (since(observation.nodes_due), since(observation.api_due))
 }
 
 #[test]
@@ -286,28 +284,22 @@ fn nodes_are_seldom_read_while_all_is_well_and_often_while_not() {
     let begin = Instant::now();
     let at = |second| begin + Duration::from_secs(second);
     let mut it = Observation::new(settings(-1, 1, 1), None, begin, 0.5);
-    assert_eq!(next_of(&it, begin), [], "it is not reached yet");
     it.reached(begin);
+    assert_eq!(it.begin(begin).len(), 1);
+    assert_eq!(it.begin(begin).len(), 0, "it is under way");
     let mut take = |found, second| {
         let news = it.take(found, at(second), Timestamp::UNIX_EPOCH, 0.0);
         (news, next_of(&it, begin))
     };
     let nodes = |nodes| Found::Nodes(Ok(nodes));
-    assert_eq!(
-        take(nodes(well()), 0),
-        (true, vec![(300, "Nodes"), (0, "another")])
-    );
-    let ready = take(Found::Ready(READY), 0);
-    assert_eq!(ready, (true, vec![(300, "Nodes"), (60, "another")]));
-    assert_eq!(take(nodes(pressed()), 300).1[0], (360, "Nodes"));
+    assert_eq!(take(nodes(well()), 0), (true, (300, 60)));
+    assert_eq!(take(Found::Ready(READY), 5), (true, (300, 65)));
+    assert_eq!(take(nodes(pressed()), 300), (true, (360, 65)));
     assert!(!take(nodes(pressed()), 360).0, "nothing is new");
     let unread = || Found::Nodes(Err("403".to_owned()));
-    assert_eq!(
-        take(unread(), 420),
-        (true, vec![(480, "Nodes"), (60, "another")])
-    );
+    assert_eq!(take(unread(), 420), (true, (480, 65)));
     assert!(!take(unread(), 480).0);
-    assert_eq!(take(Found::Ready(no()), 500).1[1], (510, "another"));
+    assert_eq!(take(Found::Ready(no()), 500).1, (540, 510));
 }
 
 /// The silence may have ended while nobody watched, or its proof may not have come about again.
@@ -336,18 +328,17 @@ fn what_is_left_of_a_silence_is_looked_at_when_it_is_over(
     };
     let mut it = Observation::new(settings(-1, 1, 1), Some(&status), begin, 0.5);
     it.reached(begin);
-    assert_eq!(
-        (it.state, it.nodes_due().unwrap()),
-        (state, begin + OFTEN / 2)
-    );
+    assert_eq!((it.state, it.nodes_due), (state, begin + OFTEN / 2));
     // Other settings forget no silence.
     it.restart(settings(3, 1, 1), begin, 0.5);
     let later = begin + Duration::from_secs(10);
-    assert_eq!(it.judged(later, None), ends);
+    it.judged(later, None);
     it.reached(later);
     let due = if ends { later } else { begin + OFTEN / 2 };
-    assert_eq!(it.nodes_due().unwrap(), due);
+    assert_eq!(it.nodes_due, due);
     let left = state == ClusterState::NotReady;
     assert_eq!(it.state, if left { ClusterState::Pending } else { state });
-    assert!(!it.judged(later, None), "that is so once");
+    // That is so once.
+    it.judged(later + OFTEN, None);
+    assert_eq!(it.nodes_due, due);
 }

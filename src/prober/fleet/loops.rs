@@ -20,12 +20,11 @@ use crate::{
         reader::ReadContext,
         report::Reporter,
     },
-    runtime::metrics::States,
 };
 
 pub(super) struct Loops {
-    /// Where a loop reads before its term, and counts what it has read.
-    observing: (Arc<ReadContext>, States),
+    /// Where a loop reads before its term.
+    observing: Arc<ReadContext>,
     term: Option<Term>,
     /// The ClusterHealths that an earlier run has left, until the loops begin their term.
     left: BTreeMap<Arc<str>, Record>,
@@ -47,10 +46,10 @@ struct Loop {
 }
 
 impl Loops {
-    /// No loop yet, and no term: what they read is counted in these states.
-    pub(super) fn new(reads: Arc<ReadContext>, states: States) -> Self {
+    /// No loop yet, and no term.
+    pub(super) fn new(observing: Arc<ReadContext>) -> Self {
         Self {
-            observing: (reads, states),
+            observing,
             term: None,
             left: BTreeMap::new(),
             marked: BTreeSet::new(),

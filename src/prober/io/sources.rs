@@ -1,9 +1,6 @@
 //! Gets what a verdict needs: the kubeconfig from the seed, leases and Nodes from the shoot, Machines from the seed.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -34,8 +31,6 @@ const MAX_KIND: usize = 100;
 const FIRST_READS: usize = 32;
 /// Judgement: the time for a list of Nodes, which no probe waits for. One of 5,000 takes a second or two.
 const NODES_LIMIT: Duration = Duration::from_secs(30);
-/// Judgement: a seed that serves no Machines is asked this often for what it serves.
-const UNSERVED: Duration = Duration::from_secs(60);
 
 /// State that the sources of all clusters share. Clones share it too.
 #[derive(Clone)]
@@ -43,8 +38,6 @@ pub(crate) struct Evidence {
     seed: Seed,
     secrets: Secrets,
     first_reads: Arc<Semaphore>,
-    /// When the seed's list of API groups lacked Machines.
-    unserved: Arc<Mutex<Option<Instant>>>,
     dial: Dial,
 }
 
@@ -55,7 +48,6 @@ impl Evidence {
             seed: seed.clone(),
             secrets: Secrets::new(seed.client().clone(), watches.clone()),
             first_reads: Arc::new(Semaphore::new(FIRST_READS)),
-            unserved: Arc::default(),
             dial,
         }
     }
@@ -111,7 +103,7 @@ impl Evidence {
         let began = MonoTime::now();
         let (nodes, bytes) = shoot.nodes(consistency, NODES_LIMIT).await?;
         let machines = match &seed {
-            Some(seed) => self.machines(&cluster, seed).await.map_err(|problem| {
+            Some(seed) => Self::machines(&cluster, seed).await.map_err(|problem| {
                 let place = format!("the Machines in namespace {cluster}");
                 let message = format!("{place} could not be read from the seed: {problem}");
                 Unread::new(SEED_UNREADABLE, message)
@@ -130,7 +122,7 @@ impl Evidence {
     }
 
     /// Lists the Machines of this cluster; `None` where the seed does not serve them.
-    async fn machines(&self, cluster: &str, seed: &Seed) -> Result<Option<Vec<Machine>>, String> {
+    async fn machines(cluster: &str, seed: &Seed) -> Result<Option<Vec<Machine>>, String> {
         let list = http::Request::get(MachineList::path(cluster)).body(Vec::new());
         let list = list.map_err(|failed| failed.to_string())?;
         let list = seed.client().request::<MachineList>(list);
@@ -142,7 +134,7 @@ impl Evidence {
                 Err(format!("kind {kind:?} came instead of {MACHINE_LIST}"))
             }
             Ok(list) => Ok(Some(list.items)),
-            Err(failed) if failed.code() == Some(404) => match self.lacks_machines(seed).await {
+            Err(failed) if failed.code() == Some(404) => match Self::lacks_machines(seed).await {
                 Ok(true) => Ok(None),
                 Ok(false) => Err(failed.to_string()),
                 Err(failed) => Err(failed.to_string()),
@@ -153,17 +145,9 @@ impl Evidence {
 
     /// Returns whether the seed lists its API groups, and none of them has Machines. A path that is not found may be
     /// the word of a proxy; without Machines all nodes would count, and a rolling update be an outage.
-    async fn lacks_machines(&self, seed: &Seed) -> Result<bool, CallError> {
-        let lacked = *self.unserved.lock().unwrap_or_else(PoisonError::into_inner);
-        if lacked.is_some_and(|at| at.elapsed() < UNSERVED) {
-            return Ok(true);
-        }
-        let groups = seed.call(seed.client().list_api_groups()).await?;
-        let mut names = groups.groups.iter().map(|group| &group.name);
-        let lacks = !groups.groups.is_empty() && names.all(|name| *name != MACHINES);
-        let mut lacked = self.unserved.lock().unwrap_or_else(PoisonError::into_inner);
-        *lacked = lacks.then(Instant::now);
-        Ok(lacks)
+    async fn lacks_machines(seed: &Seed) -> Result<bool, CallError> {
+        let groups = seed.call(seed.client().list_api_groups()).await?.groups;
+        Ok(!groups.is_empty() && groups.iter().all(|group| group.name != MACHINES))
     }
 }
 
@@ -189,11 +173,6 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// Shares what the sources of a leader share from now on.
-    pub(crate) fn begin_term(&mut self, shared: Evidence) {
-        self.shared = shared;
-    }
-
     /// Reads the kubeconfig from this Secret from now on.
     pub(crate) fn set_secret(&mut self, secret: &Arc<str>) {
         if self.secret.name() != secret {
@@ -218,45 +197,43 @@ impl Sources {
     ///
     /// If the shoot cannot be reached with what the Secret holds, or does not answer usably.
     pub(crate) async fn leases(&mut self, request: Request) -> Result<LeaseRead, Unread> {
-        let consistency = request.consistency;
         let shoot = self.link().await?;
         let kept = shoot.is_connected();
         // A server that always takes long does not show by it that the connection is dead.
-        let limit = if kept {
-            request.kept.max(self.took * 2).min(request.limit)
-        } else {
-            request.limit
+        let limit = match kept {
+            true => request.kept.max(self.took * 2).min(request.limit),
+            false => request.limit,
         };
         let began = Instant::now();
-        let mut error = match shoot.leases(consistency, limit).await {
-            Ok(read) => return Ok(self.noted(read)),
-            Err(error) => error,
-        };
-        if error.said == Said::Late {
-            // The next try gets more time: the list takes at least this long.
-            self.took = self.took.max(limit);
-        }
-        let limit = match error.said {
-            Said::Throttled(_) => Duration::ZERO,
-            _ if consistency == Consistency::Consistent => request.limit,
+        let mut read = self.list(&shoot, request.consistency, limit).await;
+        let limit = match read.as_ref().map_err(|error| error.said) {
+            Ok(_) | Err(Said::Throttled(_)) => Duration::ZERO,
+            Err(_) if request.consistency == Consistency::Consistent => request.limit,
             // A kept connection can die unnoticed; a new one may lead to a server that lives.
-            Said::Broken | Said::Late if kept => request.limit.saturating_sub(began.elapsed()),
-            _ => Duration::ZERO,
+            Err(Said::Broken | Said::Late) if kept => request.limit.saturating_sub(began.elapsed()),
+            Err(_) => Duration::ZERO,
         };
         if !limit.is_zero() {
             shoot.disconnect();
-            error = match self.link().await?.leases(consistency, limit).await {
-                Ok(read) => return Ok(self.noted(read)),
-                // The message names the time of both tries.
-                Err(error) if error.said == Said::Late => Target::Leases.late(request.limit),
-                Err(error) => error,
-            };
+            let shoot = self.link().await?;
+            read = self.list(&shoot, request.consistency, limit).await;
         }
-        Err(self.comment(error, consistency))
+        read.map_err(|error| self.comment(error, request))
     }
 
-    fn noted(&mut self, read: LeaseRead) -> LeaseRead {
-        self.took = read.finished.since(read.started);
+    async fn list(
+        &mut self,
+        shoot: &Shoot,
+        consistency: Consistency,
+        limit: Duration,
+    ) -> Result<LeaseRead, Unread> {
+        let read = shoot.leases(consistency, limit).await;
+        match &read {
+            Ok(read) => self.took = read.finished.since(read.started),
+            // The next try gets more time: the list takes at least this long.
+            Err(error) if error.said == Said::Late => self.took = self.took.max(limit),
+            Err(_) => {}
+        }
         read
     }
 
@@ -267,11 +244,14 @@ impl Sources {
         }
     }
 
-    /// Adds what is known here: a consistent list needs etcd too, and while the watch of the Secret
-    /// is broken, newer credentials than the refused ones may be unknown.
-    fn comment(&self, mut error: Unread, consistency: Consistency) -> Unread {
-        if error.said == Said::Late && consistency == Consistency::Consistent {
-            error.message += ", and its etcd, which a consistent list needs";
+    /// Adds what is known here: the time of both tries; a consistent list needs etcd too; and while the watch of the
+    /// Secret is broken, newer credentials than the refused ones may be unknown.
+    fn comment(&self, mut error: Unread, request: Request) -> Unread {
+        if error.said == Said::Late {
+            error = Target::Leases.late(request.limit);
+            if request.consistency == Consistency::Consistent {
+                error.message += ", and its etcd, which a consistent list needs";
+            }
         } else if error.reason == "Unauthorized"
             && let Some(trouble) = self.secret.trouble()
         {
@@ -286,15 +266,10 @@ impl Sources {
     /// The connection by the present kubeconfig. Another kubeconfig changes only the connection:
     /// what was seen over the last one stays valid.
     async fn link(&mut self) -> Result<Shoot, Unread> {
-        let kubeconfig = match self.secret.kubeconfig(&self.cluster).await {
-            Ok(kubeconfig) => kubeconfig,
-            Err(error) => {
-                self.link = None;
-                return Err(error);
-            }
-        };
-        let shoot = match self.link.take() {
-            Some((shoot, before)) if before == kubeconfig => shoot,
+        let before = self.link.take();
+        let kubeconfig = self.secret.kubeconfig(&self.cluster).await?;
+        let shoot = match before {
+            Some((shoot, by)) if by == kubeconfig => shoot,
             _ => self.connect(&kubeconfig)?,
         };
         self.link = Some((shoot.clone(), kubeconfig));

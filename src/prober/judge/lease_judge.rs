@@ -23,10 +23,9 @@ pub(crate) const RATE: f64 = 4.0 * 1024.0 * 1024.0;
 
 /// Judgement: nothing is acted on by Nodes and Machines that are older: a read may fail once, or be put off for 30 s.
 const OLD: Duration = Duration::from_secs(90);
-/// Nodes and Machines are read again after this at the latest, however long renewal periods are.
+/// Judgement: Nodes and Machines are read again after this at the latest while they matter, however long renewal
+/// periods are, or say too little to judge an outage by.
 const AGAIN: Duration = Duration::from_secs(60);
-
-const OUTDATED: Verdict = Verdict::Undetermined(Doubt::FactsOutdated);
 
 /// Settings for the next read of the leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,16 +60,10 @@ pub struct Conclusion {
 pub struct LeaseJudge {
     rules: LeaseRules,
     leases: Leases,
-    /// When the reads of Nodes and Machines began by which leases count; `None` if they say nothing.
+    /// When the reads of Nodes and Machines began by which leases count.
     facts_read: Option<MonoTime>,
-    /// When they were to be read again: ones from before say nothing.
+    /// Nodes and Machines from before say nothing.
     facts_forgot: MonoTime,
-    /// When the next list may be read, by the size of the last.
-    allowed: Option<MonoTime>,
-    /// The last verdict waits for Nodes and Machines.
-    awaits_facts: bool,
-    /// Nodes and Machines have come: the leases are to be read again immediately.
-    is_due: bool,
     proof: Proof,
     protected: bool,
     /// [`Conclusion::onset`].
@@ -78,9 +71,9 @@ pub struct LeaseJudge {
     /// Since when a restore has been allowed that waits for nodes.
     awaits: Option<MonoTime>,
     assessment: Option<Assessment>,
+    /// The last read; `None` if the next is due immediately.
     last: Option<LastRead>,
-    /// Number of the last reads or verdicts in a row that were alike.
-    failures: u32,
+    /// Number of the last verdicts in a row that were alike.
     outages: u32,
     recoveries: u32,
 }
@@ -100,14 +93,13 @@ impl LeaseJudge {
         self.end_outage();
         self.rules = rules;
         (self.outages, self.recoveries) = (0, 0);
-        let at = self.assessment.as_ref().map(|seen| seen.at);
-        self.assessment = at.map(|at| self.assess(at));
+        self.reassess();
     }
 
-    /// This process leads from now on. Its evidence counts, its earlier verdicts do not.
+    /// This process leads from now on. Its evidence counts; its earlier verdicts do not, and it reads anew.
     pub fn begin_term(&mut self) {
         (self.outages, self.recoveries) = (0, 0);
-        self.onset = None;
+        (self.onset, self.last) = (None, None);
     }
 
     /// Sets whether the cluster is protected, which changes what counts.
@@ -165,13 +157,8 @@ impl LeaseJudge {
         let Some(last) = &self.last else {
             return now;
         };
-        let at = match self.is_due {
-            true => last.finished,
-            false => self
-                .rules
-                .next(last, self.assessment.as_ref(), &self.proof, draw),
-        };
-        self.allowed.map_or(at, |allowed| allowed.max(at))
+        let seen = self.assessment.as_ref();
+        self.rules.next(last, seen, &self.proof, draw)
     }
 
     /// Settings for the next read. A suspect is read consistently, in a third of its period. A kept connection may
@@ -194,15 +181,15 @@ impl LeaseJudge {
 
     /// A read of the leases failed, and the server behaved so.
     pub fn failed(&mut self, started: MonoTime, finished: MonoTime, said: Said) {
-        let outcome = if let Said::Throttled(wait) = said {
-            ReadOutcome::Throttled(wait)
-        } else {
-            self.failures = self.failures.saturating_add(1);
-            let in_a_row = self.failures;
-            ReadOutcome::Failed { in_a_row }
+        let before = self.last.map(|last| last.outcome);
+        let outcome = match (said, before) {
+            (Said::Throttled(wait), _) => ReadOutcome::Throttled(wait),
+            (_, Some(ReadOutcome::Failed { in_a_row })) => ReadOutcome::Failed {
+                in_a_row: in_a_row.saturating_add(1),
+            },
+            _ => ReadOutcome::Failed { in_a_row: 1 },
         };
         self.proof.failed();
-        self.is_due = false;
         self.last = Some(LastRead {
             started,
             finished,
@@ -213,14 +200,10 @@ impl LeaseJudge {
     /// Takes in a list of leases.
     pub fn observe(&mut self, read: &LeaseRead) -> Intake {
         self.end_outage();
-        let took = Duration::from_secs_f64(read.bytes as f64 / RATE);
-        self.allowed = Some(read.finished + took);
         let intake = self.leases.take(read);
         if intake == Intake::Stale {
             return intake;
         }
-        self.failures = 0;
-        self.is_due = false;
         if intake == Intake::RolledBack {
             self.proof = Proof::default();
             // Leases look as old as the backup, which may be from long before the outage: they are part of it.
@@ -230,19 +213,11 @@ impl LeaseJudge {
         let consistent = read.consistency == Consistency::Consistent;
         self.last = Some(LastRead {
             started: read.started,
-            finished: read.finished,
-            outcome: ReadOutcome::Read {
-                consistent,
-                counting: false,
-            },
+            // Its work takes some time, too.
+            finished: read.finished + Duration::from_secs_f64(read.bytes as f64 / RATE),
+            outcome: ReadOutcome::Read,
         });
-        let lacked_leases = self.assessment.take();
-        let lacked_leases = lacked_leases.is_some_and(|seen| seen.lacks_leases());
         let seen = self.assess(read.started);
-        if seen.lacks_leases() && !lacked_leases {
-            // Nodes may be gone with their leases.
-            self.forget_facts(read.started);
-        }
         let revision = read.list.resource_version;
         self.proof
             .read(read.started, consistent, revision, seen.period);
@@ -250,83 +225,84 @@ impl LeaseJudge {
         intake
     }
 
-    /// Returns whether Nodes and Machines are to be read now, consistently: a verdict depends on them, or is about to:
-    /// while a suspect is watched, unless they were read less than a renewal period before that began; and
-    /// again and again while the cluster is suspect or protected.
+    /// Returns whether a verdict depends on Nodes and Machines, or is about to.
+    pub(crate) fn is_at_stake(&self) -> bool {
+        self.protected || self.suspect()
+    }
+
+    /// The moment since which Nodes and Machines must have been read to be relied on, if they may be so old: not before
+    /// they were forgotten, nor by more than a renewal period before the reads that watch a silence. A node that was
+    /// taken down since is silent for a good reason, and a lease that makes a cluster suspect has been silent for more
+    /// than a period.
+    fn facts_from(&self, seen: &Assessment, oldest: Duration) -> MonoTime {
+        let watched = self.proof.counts_since().filter(|_| seen.suspect());
+        let watched = watched.map(|since| since - seen.period);
+        let young = (seen.at - oldest).max(self.facts_forgot);
+        watched.map_or(young, |watched| watched.max(young))
+    }
+
+    /// Returns whether Nodes and Machines are to be read, consistently, as soon as they may be. Those that say too little
+    /// to judge an outage by, or that matter, grow old; a restore waits for newer ones with each list.
     pub fn wants_facts(&self) -> bool {
-        let seen = self.assessment.as_ref();
-        let Some(seen) = seen.filter(|seen| seen.protected || seen.suspect()) else {
+        let Some(seen) = &self.assessment else {
             return false;
         };
-        let Some(read) = self.facts_read else {
-            return seen.protected || self.proof.counts_since().is_some();
+        let say_little = seen.candidates == 0 || !self.leases.are_placed();
+        let oldest = if self.awaits.is_some() && !self.returning(seen.at).is_complete() {
+            Duration::ZERO
+        } else if say_little || self.is_at_stake() {
+            self.leases.look_again().min(AGAIN)
+        } else {
+            Duration::MAX
         };
-        let is_old = seen.at.since(read) >= self.leases.look_again().min(AGAIN);
-        let lacks_some = seen.protected && !self.leases.are_placed();
-        is_old || lacks_some || seen.suspect() && self.is_before_proof(read, seen)
+        self.facts_read < Some(self.facts_from(seen, oldest))
     }
 
-    /// Returns whether Nodes and Machines are too old to act on.
-    fn are_facts_old(&self, seen: &Assessment) -> bool {
-        self.facts_read
-            .is_none_or(|read| seen.at.since(read) >= OLD)
-    }
-
-    /// Returns whether facts that were read then are older, by more than a renewal period, than the reads that watch
-    /// the silence: a node that was taken down since is silent for a good reason. A lease that makes a cluster suspect
-    /// has been silent for more than a period.
-    fn is_before_proof(&self, read: MonoTime, seen: &Assessment) -> bool {
-        let since = self.proof.counts_since();
-        since.is_some_and(|since| read + seen.period < since)
-    }
-
-    /// Returns whether Nodes and Machines say too little to judge an outage by: they have not been read, leases
-    /// have come since, or none counts.
-    pub(crate) fn lacks_facts(&self) -> bool {
-        let seen = self.assessment.as_ref();
-        let none_counts = seen.is_none_or(|seen| seen.candidates == 0);
-        self.facts_read.is_none() || none_counts || !self.leases.are_placed()
-    }
-
-    /// Returns whether Nodes and Machines have been read since the leases are those that they are.
+    /// Returns whether Nodes and Machines have been read, and not been forgotten since.
     pub(crate) fn has_facts(&self) -> bool {
-        self.facts_read.is_some()
+        self.facts_read >= Some(self.facts_forgot)
     }
 
     /// Has Nodes and Machines read again before any verdict that depends on them.
     pub(crate) fn forget_facts(&mut self, now: MonoTime) {
-        (self.facts_read, self.facts_forgot) = (None, now);
+        self.facts_forgot = now;
         self.leases.doubt_nodes();
     }
 
-    /// Takes in Nodes and Machines.
+    /// Takes in Nodes and Machines. A verdict that waited for them has the leases read again immediately.
     pub fn learn(&mut self, facts: &Facts, pools: &Pools) {
+        let verdict = self.assessment.as_ref().map(|seen| self.verdict(seen));
         self.leases.learn(facts, pools);
-        self.facts_read = Some(facts.began).filter(|began| *began >= self.facts_forgot);
-        if self.facts_read.is_none() {
+        self.facts_read = Some(facts.began);
+        if !self.has_facts() {
             self.leases.doubt_nodes();
         }
-        self.is_due = self.awaits_facts;
-        self.assessment = self.last.map(|last| self.assess(last.started));
+        self.reassess();
+        if let Some(Verdict::Undetermined(Doubt::FactsOutdated | Doubt::NoCandidates)) = verdict {
+            self.last = None;
+        }
+    }
+
+    /// Judges the last list, by Nodes and Machines that were read since they are needed from, however late they came.
+    fn verdict(&self, seen: &Assessment) -> Verdict {
+        let verdict = seen.verdict(&self.rules, &self.proof);
+        let are_old = self.facts_read < Some(self.facts_from(seen, OLD));
+        let is_outdated = match verdict {
+            Verdict::Outage => are_old,
+            // Whatever ends a protection is known of the nodes.
+            Verdict::Healthy => seen.abandoned && are_old || self.protected && !self.has_facts(),
+            Verdict::Undetermined(_) => false,
+        };
+        match is_outdated {
+            true => Verdict::Undetermined(Doubt::FactsOutdated),
+            false => verdict,
+        }
     }
 
     /// Judges the last read and counts the verdict towards the thresholds.
     pub fn conclude(&mut self) -> Option<Conclusion> {
         let assessment = self.assessment.clone()?;
-        let verdict = assessment.verdict(&self.rules, &self.proof);
-        let read = self.facts_read;
-        let are_old = self.are_facts_old(&assessment);
-        let is_before = read.is_some_and(|read| self.is_before_proof(read, &assessment));
-        let verdict = match verdict {
-            // Silence must not be acted on by such facts, however late they came.
-            Verdict::Outage if are_old || is_before => OUTDATED,
-            // Whatever ends a protection is known of the nodes.
-            Verdict::Healthy if self.protected && read.is_none() => OUTDATED,
-            Verdict::Healthy if assessment.abandoned && are_old => OUTDATED,
-            verdict => verdict,
-        };
-        let awaits = Verdict::Undetermined(Doubt::NoCandidates);
-        self.awaits_facts = verdict == OUTDATED || verdict == awaits;
+        let verdict = self.verdict(&assessment);
         let decides = match verdict {
             Verdict::Outage => {
                 self.onset = self.onset.or(assessment.silent_since);
@@ -343,10 +319,8 @@ impl LeaseJudge {
         };
         let is_outage = verdict == Verdict::Outage;
         let is_over = verdict == Verdict::Healthy && !self.protected;
-        if let Some(last) = &mut self.last
-            && let ReadOutcome::Read { counting, .. } = &mut last.outcome
-        {
-            *counting = is_outage && !decides;
+        if let Some(last) = self.last.as_mut().filter(|_| is_outage && !decides) {
+            last.outcome = ReadOutcome::Counted;
         }
         let complete = self.proof.complete_at(assessment.period);
         let provable = assessment.expires_at.max(complete).filter(|_| is_outage);
@@ -368,6 +342,11 @@ impl LeaseJudge {
     /// The leases as seen so far.
     pub fn leases(&self) -> &Leases {
         &self.leases
+    }
+
+    fn reassess(&mut self) {
+        let at = self.assessment.as_ref().map(|seen| seen.at);
+        self.assessment = at.map(|at| self.assess(at));
     }
 
     fn assess(&self, at: MonoTime) -> Assessment {

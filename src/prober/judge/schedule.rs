@@ -25,8 +25,10 @@ const THROTTLED: Duration = Duration::from_secs(10);
 /// The end of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadOutcome {
-    /// Success; `counting` if more verdicts like it are needed before anything is done.
-    Read { consistent: bool, counting: bool },
+    /// Success.
+    Read,
+    /// Success, and more verdicts like its are needed before anything is done.
+    Counted,
     /// Failure, as the last of so many in a row.
     Failed { in_a_row: u32 },
     /// The server asked for less load, perhaps for how long.
@@ -57,18 +59,15 @@ impl LeaseRules {
         let suspect_at = seen.and_then(|seen| seen.suspect_at);
         let next = match last.outcome {
             ReadOutcome::Throttled(wait) => finished + throttled_for(wait),
-            ReadOutcome::Failed { in_a_row } => match suspect_at {
-                Some(moment) if moment <= finished => regular.min(finished + retry_after(in_a_row)),
-                Some(moment) => regular.min(moment),
-                None => regular,
-            },
-            ReadOutcome::Read {
-                consistent,
-                counting,
-            } => {
+            ReadOutcome::Failed { in_a_row } => {
+                let again = finished + retry_after(in_a_row);
+                suspect_at.map_or(regular, |moment| regular.min(moment.max(again)))
+            }
+            ReadOutcome::Read | ReadOutcome::Counted => {
+                let counting = last.outcome == ReadOutcome::Counted;
                 let next = match seen.filter(|seen| seen.suspect()) {
                     // The proof starts with the first consistent read.
-                    Some(_) if !consistent => finished,
+                    Some(_) if proof.counts_since().is_none() => finished,
                     Some(seen) => regular.min(watched(started, seen, proof, counting)),
                     None => regular,
                 };

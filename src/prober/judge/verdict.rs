@@ -223,11 +223,6 @@ impl Assessment {
         self.candidates + self.counter_evidence
     }
 
-    /// Returns whether no lease counts, and Nodes that count have none.
-    pub(crate) fn lacks_leases(&self) -> bool {
-        self.candidates == 0 && self.missing > 0
-    }
-
     /// Returns whether the fraction can have been silent for so long that it has to be proven or refuted.
     pub fn suspect(&self) -> bool {
         self.suspect_at.is_some_and(|moment| moment <= self.at)

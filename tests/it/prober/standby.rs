@@ -3,9 +3,7 @@
 
 use std::time::Duration;
 
-use crate::support::{
-    Call, Failure, INTERVAL, LONG, RUNNING, Read, World, assert_back, change_policy, deselect,
-};
+use crate::support::{Call, LONG, RUNNING, Read, World, assert_back};
 use dependency_watchdog::{prober::instruments::Instruments, runtime::metrics};
 use serde_json::json;
 
@@ -84,35 +82,19 @@ async fn an_outage_that_a_standby_has_watched_is_acted_on_when_it_leads() {
     assert_back(&world);
 }
 
-/// It shows what it observes apart from what the leader does, by which alerts judge that one.
+/// Alerts judge the leader by what it counts.
 #[tokio::test]
-async fn a_standby_shows_what_it_observes() {
+async fn a_standby_counts_nothing_of_what_it_observes() {
     let (instruments, registry) = Instruments::new();
-    let mut world = World::new(&["a", "b"]).await;
+    let mut world = World::new(&["a"]).await;
     world.instruments = instruments;
     give_lease(&world);
     world.start_led();
     let health = world.instruments.common.health().clone();
     led_by_another(&world, LONG).await;
-    let shows = |line: &str| {
-        let text = metrics::text(&registry).unwrap();
-        assert!(text.lines().any(|it| it == line), "{line}: {text}");
-    };
-    let clusters = |state: &str, count: u32| {
-        let name = "dependency_watchdog_standby_clusters";
-        shows(&format!("{name}{{state=\"{state}\"}} {count}"));
-    };
-    clusters("judged", 2);
-    shows("dependency_watchdog_verdicts_total{verdict=\"healthy\",reason=\"Healthy\"} 0");
+    assert!(world.shoot("a").count(Read::Cached) > 1);
+    let text = metrics::text(&registry).unwrap();
+    let none = "dependency_watchdog_verdicts_total{verdict=\"healthy\",reason=\"Healthy\"} 0";
+    assert!(text.lines().any(|it| it == none), "{text}");
     assert!(health.results().iter().all(|(_, it)| it.is_ok()));
-    for read in [Read::Cached, Read::Consistent] {
-        world.shoot("b").fail(read, Failure::Hang);
-    }
-    led_by_another(&world, LONG).await;
-    clusters("judged", 1);
-    clusters("undetermined", 1);
-    change_policy(&world, "p", deselect);
-    led_by_another(&world, INTERVAL).await;
-    clusters("judged", 0);
-    clusters("undetermined", 0);
 }

@@ -199,10 +199,12 @@ proptest! {
         let period = f64::from(scenario.lease_seconds) / 4.0;
         // Nodes that are under way when the silence begins to be watched are read once more.
         let facts = (2.0 * scenario.facts_take - 0.5 * period).max(0.0);
-        // Those that are refused are asked for again after the pause, which takes its time, and nothing else is put
-        // off.
+        // Those that are refused are asked for again with the first probe after the pause, which takes its time, and
+        // nothing else is put off.
         let refused = scenario.facts_refused.as_ref();
-        let again = refused.map_or(0.0, |(time, wait)| time.end + wait + scenario.facts_take);
+        let probe = period / 3.0 + MOST_READ;
+        let again =
+            refused.map_or(0.0, |(time, wait)| time.end + wait + probe + scenario.facts_take);
         let deadline = deadline.max(again);
         let slack = unknown + counting + facts + SLACK;
         prop_assert!(
@@ -225,8 +227,8 @@ proptest! {
         scenario.server_skews = vec![0.0; 3];
         scenario.nodes = scenario.nodes.max(2);
         let findings = run(&scenario);
-        // There is no hurry to know which leases count as long as all are fresh.
-        prop_assert_eq!(findings.facts_read, 0);
+        // Which leases count is read once, since all are fresh.
+        prop_assert!(findings.facts_read <= 1, "{}", findings.facts_read);
         prop_assert!(findings.reads.len() as f64 >= (HORIZON - OPERATOR_STARTS)
             / (1.2 * scenario.interval + MOST_READ) - 1.0);
         for read in &findings.reads {

@@ -127,6 +127,12 @@ impl Shoot {
         self.judge.conclude().unwrap()
     }
 
+    /// A probe while Nodes and Machines are not read.
+    fn judge_each(&mut self, now: f64, renewed: &[i64]) -> Conclusion {
+        self.list_each(now, renewed);
+        self.judge.conclude().unwrap()
+    }
+
     /// Probes when they are due, until the verdict; when that was, and the conclusion.
     fn probe_until(&mut self, verdict: Verdict, from: f64, renewed: i64) -> (f64, Conclusion) {
         self.probe_each_until(verdict, from, &vec![renewed; self.names.len()])
@@ -266,9 +272,9 @@ fn facts_from_before_a_time_without_writes_are_read_again() {
         shoot.probe(now, 99);
         now = shoot.due(now);
     }
-    assert_eq!(shoot.facts_read, 1);
+    assert_eq!(shoot.facts_read, 2, "at the start, and to watch");
     let (first, _) = shoot.probe_until(Verdict::Outage, now, 99);
-    assert_eq!(shoot.facts_read, 2);
+    assert_eq!(shoot.facts_read, 3);
     assert!(first >= now + 15.0, "{first}, {now}");
 }
 
@@ -277,7 +283,7 @@ fn facts_from_before_a_time_without_writes_are_read_again() {
 fn facts_that_come_late_are_not_acted_on() {
     let (read, came) = (125.0, 220.0);
     let mut shoot = Shoot::new(RULES);
-    shoot.probe(105.0, 100);
+    shoot.list(105.0, 100);
     let mut now = shoot.due(105.0);
     while now < came {
         shoot.list(now, 100);
@@ -300,9 +306,9 @@ fn facts_that_come_late_are_not_acted_on() {
 /// Seconds after the last read of Nodes and Machines, while the leases are silent or not.
 #[rstest]
 #[case::healthy(false, false, None)]
-#[case::suspect(false, true, Some(60))]
-#[case::protected(true, false, Some(60))]
-#[case::in_an_outage(true, true, Some(60))]
+#[case::suspect(false, true, Some(61))]
+#[case::protected(true, false, Some(61))]
+#[case::in_an_outage(true, true, Some(61))]
 fn nodes_and_machines_are_read_again_while_the_cluster_is_suspect_or_protected(
     #[case] protected: bool,
     #[case] silent: bool,
@@ -321,9 +327,8 @@ fn nodes_and_machines_are_read_again_while_the_cluster_is_suspect_or_protected(
     assert_eq!(wanted, expected);
 }
 
-/// The restore of a protected cluster needs them.
 #[test]
-fn a_lease_that_comes_to_a_protected_cluster_has_nodes_and_machines_read() {
+fn a_lease_that_comes_has_nodes_and_machines_read_within_a_minute() {
     for protected in [false, true] {
         let mut shoot = Shoot::new(RULES);
         shoot.probe(105.0, 100);
@@ -332,8 +337,9 @@ fn a_lease_that_comes_to_a_protected_cluster_has_nodes_and_machines_read() {
         assert!(!shoot.judge.wants_facts());
         shoot.names.push("d");
         shoot.list(106.0, 105);
-        assert!(shoot.judge.lacks_facts());
-        assert_eq!(shoot.judge.wants_facts(), protected);
+        assert!(!shoot.judge.wants_facts());
+        shoot.list(166.0, 165);
+        assert!(shoot.judge.wants_facts());
     }
 }
 
@@ -370,12 +376,10 @@ fn the_node_of_a_lease_that_is_created_anew_is_read_when_there_is_time() {
         (seen.candidates, unread, seen.counter_evidence),
         (2, Some(&1), 1)
     );
-    assert!(shoot.judge.lacks_facts());
+    // They were asked for before.
     shoot.learn(109.0);
-    assert!(shoot.judge.lacks_facts(), "they were asked for before");
-    shoot.learn(111.0);
-    assert!(!shoot.judge.lacks_facts());
-    assert_eq!(shoot.probe(120.0, 119).assessment.candidates, 3);
+    assert_eq!(shoot.probe(120.0, 119).assessment.candidates, 2);
+    assert_eq!(shoot.probe(170.0, 169).assessment.candidates, 3);
 }
 
 /// What was silent when a protection was ended counts neither way until it renews; what falls silent later does.
@@ -474,7 +478,7 @@ fn nodes_that_count_are_back_when_they_are_fresh_and_ready() {
     // Two are back.
     let fresh = |now: f64| now as i64;
     let some = |now: f64| [fresh(now), fresh(now), 100, fresh(now)];
-    let seen = shoot.probe_each(when + 10.0, &some(when + 10.0));
+    let seen = shoot.judge_each(when + 10.0, &some(when + 10.0));
     assert_eq!(seen.verdict, Verdict::Healthy);
     assert_eq!(
         returning(&seen),
@@ -483,10 +487,11 @@ fn nodes_that_count_are_back_when_they_are_fresh_and_ready() {
     );
     shoot.judge.set_awaits(Some(at(when + 10.0)));
     shoot.learn_ready(&["a", "d"], when + 12.0);
-    let seen = shoot.probe_each(when + 20.0, &some(when + 20.0));
+    let seen = shoot.judge_each(when + 20.0, &some(when + 20.0));
     assert_eq!(returning(&seen), (2, 4));
+    assert!(shoot.judge.wants_facts());
     shoot.learn_ready(&["a", "b", "c", "d"], when + 22.0);
-    let seen = shoot.probe_each(when + 30.0, &some(when + 30.0));
+    let seen = shoot.judge_each(when + 30.0, &some(when + 30.0));
     assert_eq!(
         returning(&seen),
         (3, 4),
@@ -495,9 +500,9 @@ fn nodes_that_count_are_back_when_they_are_fresh_and_ready() {
     // It is gone.
     shoot.nodes_gone = vec!["c"];
     shoot.learn_ready(&["a", "b", "d"], when + 32.0);
-    let seen = shoot.probe_each(when + 40.0, &some(when + 40.0));
+    let seen = shoot.judge_each(when + 40.0, &some(when + 40.0));
     assert_eq!(returning(&seen), (3, 3));
-    assert!(seen.returning.is_complete());
+    assert!(seen.returning.is_complete() && !shoot.judge.wants_facts());
 }
 
 /// Nodes that died before an outage neither begin nor prolong it. Another leader, who did not see it begin, counts all.

@@ -38,17 +38,8 @@ fn unwritten() -> Proof {
     proof
 }
 
-const fn read(consistent: bool) -> ReadOutcome {
-    ReadOutcome::Read {
-        consistent,
-        counting: false,
-    }
-}
-
-const COUNTED: ReadOutcome = ReadOutcome::Read {
-    consistent: true,
-    counting: true,
-};
+const READ: ReadOutcome = ReadOutcome::Read;
+const COUNTED: ReadOutcome = ReadOutcome::Counted;
 
 const fn failed(in_a_row: u32) -> ReadOutcome {
     ReadOutcome::Failed { in_a_row }
@@ -64,19 +55,19 @@ const SUSPECT: (Option<f64>, Option<f64>) = (Some(99.0), Some(130.0));
 
 /// A read from 100 s to 101 s.
 #[rstest]
-#[case::calm(read(false), CALM, Proof::default(), 110.0)]
-#[case::calm_after_a_watch(read(true), CALM, proof(120.0), 110.0)]
-#[case::suspicion_first(read(false), (Some(105.0), Some(130.0)), Proof::default(), 105.0)]
-#[case::suspicion_while_reading(read(false), (Some(100.5), Some(130.0)), Proof::default(), 101.0)]
-#[case::suspicion_later(read(false), (Some(115.0), Some(130.0)), Proof::default(), 110.0)]
-#[case::proof_begins_at_once(read(false), SUSPECT, Proof::default(), 101.0)]
-#[case::a_third_of_the_period(read(true), SUSPECT, proof(120.0), 103.0)]
-#[case::expires_after_the_proof(read(true), (Some(99.0), Some(102.5)), proof(101.5), 102.5)]
-#[case::expires_before_the_proof(read(true), (Some(99.0), Some(90.0)), proof(101.5), 101.5)]
-#[case::deadline_while_reading(read(true), (Some(99.0), Some(100.5)), proof(100.2), 101.0)]
-#[case::deadline_at_the_read(read(true), (Some(80.0), Some(100.0)), proof(100.0), 103.0)]
+#[case::calm(READ, CALM, Proof::default(), 110.0)]
+#[case::calm_after_a_watch(READ, CALM, proof(120.0), 110.0)]
+#[case::suspicion_first(READ, (Some(105.0), Some(130.0)), Proof::default(), 105.0)]
+#[case::suspicion_while_reading(READ, (Some(100.5), Some(130.0)), Proof::default(), 101.0)]
+#[case::suspicion_later(READ, (Some(115.0), Some(130.0)), Proof::default(), 110.0)]
+#[case::proof_begins_at_once(READ, SUSPECT, Proof::default(), 101.0)]
+#[case::a_third_of_the_period(READ, SUSPECT, proof(120.0), 103.0)]
+#[case::expires_after_the_proof(READ, (Some(99.0), Some(102.5)), proof(101.5), 102.5)]
+#[case::expires_before_the_proof(READ, (Some(99.0), Some(90.0)), proof(101.5), 101.5)]
+#[case::deadline_while_reading(READ, (Some(99.0), Some(100.5)), proof(100.2), 101.0)]
+#[case::deadline_at_the_read(READ, (Some(80.0), Some(100.0)), proof(100.0), 103.0)]
 #[case::one_more_verdict(COUNTED, (Some(80.0), Some(90.0)), proof(95.0), 101.0)]
-#[case::no_write_yet(read(true), SUSPECT, unwritten(), 101.0)]
+#[case::no_write_yet(READ, SUSPECT, unwritten(), 101.0)]
 #[case::failed(failed(1), CALM, Proof::default(), 110.0)]
 #[case::failed_before_suspicion(failed(1), (Some(105.0), None), Proof::default(), 105.0)]
 #[case::failed_under_suspicion(failed(1), SUSPECT, Proof::default(), 102.0)]
@@ -107,10 +98,8 @@ fn the_next_read(
 
 fn outcomes() -> impl Strategy<Value = ReadOutcome> {
     prop_oneof![
-        (any::<bool>(), any::<bool>()).prop_map(|(consistent, counting)| ReadOutcome::Read {
-            consistent,
-            counting
-        }),
+        Just(ReadOutcome::Read),
+        Just(ReadOutcome::Counted),
         any::<u32>().prop_map(failed),
         prop::option::of(any::<u64>())
             .prop_map(|wait| ReadOutcome::Throttled(wait.map(Duration::from_millis))),
@@ -118,8 +107,7 @@ fn outcomes() -> impl Strategy<Value = ReadOutcome> {
 }
 
 proptest! {
-    /// The next read never starts before the last has ended, nor where it started: only the switch
-    /// to consistent reads happens at once.
+    /// The next read never starts before the last has ended, nor where it started.
     #[test]
     fn no_hot_loop(
         outcome in outcomes(),
@@ -134,8 +122,7 @@ proptest! {
         let last = LastRead { started: at(100.0), finished, outcome };
         let next = RULES.next(&last, Some(&assessment), &proof(complete), draw);
         prop_assert!(next >= finished);
-        let at_once = matches!(outcome, ReadOutcome::Read { consistent: false, .. }) && assessment.suspect();
-        prop_assert!(next > last.started || at_once, "{next:?}");
+        prop_assert!(next > last.started, "{next:?}");
         if !matches!(outcome, ReadOutcome::Throttled(_)) {
             prop_assert!(next <= finished.max(at(112.0)), "later than the interval: {next:?}");
         }
