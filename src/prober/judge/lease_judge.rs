@@ -164,9 +164,8 @@ impl LeaseJudge {
     /// Settings for the next read. A suspect is read consistently, in a third of its period. A kept connection may
     /// have died unnoticed in the same event in which the nodes fall silent: in that time, it is noticed soon enough.
     pub fn request(&self) -> Request {
-        let timeout = self.rules.timeout;
-        let spacing = self.assessment.as_ref().map(Assessment::spacing);
-        let spacing = spacing.filter(|spacing| !spacing.is_zero());
+        let (timeout, seen) = (self.rules.timeout, self.assessment.as_ref());
+        let spacing = seen.map(Assessment::spacing).filter(|it| !it.is_zero());
         let kept = spacing.map_or(timeout, |spacing| timeout.min(spacing));
         let (consistency, limit) = match self.suspect() {
             true => (Consistency::Consistent, kept),
@@ -234,11 +233,10 @@ impl LeaseJudge {
     /// they were forgotten, nor by more than a renewal period before the reads that watch a silence. A node that was
     /// taken down since is silent for a good reason, and a lease that makes a cluster suspect has been silent for more
     /// than a period.
-    fn facts_from(&self, seen: &Assessment, oldest: Duration) -> MonoTime {
+    fn facts_from(&self, seen: &Assessment, oldest: Duration) -> Option<MonoTime> {
         let watched = self.proof.counts_since().filter(|_| seen.suspect());
         let watched = watched.map(|since| since - seen.period);
-        let young = (seen.at - oldest).max(self.facts_forgot);
-        watched.map_or(young, |watched| watched.max(young))
+        watched.max(Some(self.facts_forgot.max(seen.at - oldest)))
     }
 
     /// Returns whether Nodes and Machines are to be read, consistently, as soon as they may be. Those that say too little
@@ -248,14 +246,14 @@ impl LeaseJudge {
             return false;
         };
         let say_little = seen.candidates == 0 || !self.leases.are_placed();
-        let oldest = if self.awaits.is_some() && !self.returning(seen.at).is_complete() {
+        let oldest = if self.awaits.is_some() && !self.returning(seen).is_complete() {
             Duration::ZERO
         } else if say_little || self.is_at_stake() {
             self.leases.look_again().min(AGAIN)
         } else {
             Duration::MAX
         };
-        self.facts_read < Some(self.facts_from(seen, oldest))
+        self.facts_read < self.facts_from(seen, oldest)
     }
 
     /// Returns whether Nodes and Machines have been read, and not been forgotten since.
@@ -286,7 +284,7 @@ impl LeaseJudge {
     /// Judges the last list, by Nodes and Machines that were read since they are needed from, however late they came.
     fn verdict(&self, seen: &Assessment) -> Verdict {
         let verdict = seen.verdict(&self.rules, &self.proof);
-        let are_old = self.facts_read < Some(self.facts_from(seen, OLD));
+        let are_old = self.facts_read < self.facts_from(seen, OLD);
         let is_outdated = match verdict {
             Verdict::Outage => are_old,
             // Whatever ends a protection is known of the nodes.
