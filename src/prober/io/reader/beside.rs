@@ -147,11 +147,11 @@ impl Task {
     /// Puts Nodes and Machines off that could not be read. The leases are still read, since a proof allows no gap.
     fn not_learnt(&mut self, error: Unread) -> Option<Found> {
         let failures = self.nodes.failures.saturating_add(1);
-        let again = retry_after(failures);
+        let again = retry_after(failures).min(MOST_PAUSE);
         let pause = match error.said {
             // Each read takes a turn of what acts on the seed, whatever the shoot asks for.
             Said::Throttled(wait) => throttled_for(wait).max(again),
-            _ => again.min(MOST_PAUSE),
+            _ => again,
         };
         // Machines that could not be read say nothing of the nodes' state.
         let found = (error.reason != SEED_UNREADABLE).then(|| Found::Nodes(Err(error.to_string())));
