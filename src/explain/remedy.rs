@@ -15,7 +15,7 @@ pub fn remedy(reason: &str) -> Option<&'static str> {
         "NameNotResolved" | "TlsFailed" | "Unreachable" | "Timeout" | "ServerError" => {
             "see whether the shoot's API server runs, then the NetworkPolicies on the way to it"
         }
-        "Unreadable" | "UnknownOperation" | "TooLarge" => "look for a newer operator",
+        "Unreadable" | "UnknownOperation" => "look for a newer operator",
         "SeedUnreadable" | "ScalingForbidden" => "grant the right that the message names",
         "ClusterInvalid" | "PolicyInvalid" => "correct what the message names",
         "Suspended" => "set spec.suspend of the policy to false",

@@ -87,7 +87,7 @@ impl Looks {
                 // An API server that breaks the connection, or has too much to do, tells nothing of what
                 // stands behind it.
                 Said::Throttled(_) | Said::Broken => None,
-                Said::Late | Said::Failed | Said::Other => Some(Outcome::Failure(error.message)),
+                Said::Late | Said::Other => Some(Outcome::Failure(error.message)),
             },
         }
     }

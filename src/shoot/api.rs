@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use http::{StatusCode, response};
+use http::StatusCode;
 
 use super::client::Shoot;
-use super::read::{JSON, read_start, refusal, within};
+use super::read::{JSON, body_of, refusal};
 use super::unread::{Target, Unread};
 use crate::util::text::clean;
 
@@ -31,15 +31,18 @@ impl Shoot {
     /// If it says neither that it is nor which of its checks fail: that is no evidence.
     pub async fn readiness(&self, limit: Duration) -> Result<Readiness, Unread> {
         let tried = Target::Readiness;
-        let (head, body) = self.answer(tried, "/readyz", limit).await?;
-        if head.status.is_success() {
-            return Ok(Readiness::Ready);
-        }
-        let failed = failed_checks(&String::from_utf8_lossy(&body));
-        match head.status == StatusCode::INTERNAL_SERVER_ERROR && !failed.is_empty() {
-            true => Ok(Readiness::NotReady(failed)),
-            false => Err(refusal(tried, &head, &body)),
-        }
+        self.exchange(tried, "/readyz", JSON, limit, async |head, body| {
+            let body = body_of(body).await;
+            let failed = failed_checks(&String::from_utf8_lossy(&body));
+            match head.status {
+                status if status.is_success() => Ok(Readiness::Ready),
+                StatusCode::INTERNAL_SERVER_ERROR if !failed.is_empty() => {
+                    Ok(Readiness::NotReady(failed))
+                }
+                _ => Err(refusal(tried, &head, &body)),
+            }
+        })
+        .await
     }
 
     /// Asks within `limit` for what an API of this group and version has; an aggregated one answers
@@ -49,30 +52,16 @@ impl Shoot {
     ///
     /// If it does not answer with success.
     pub async fn serves(&self, group: &str, version: &str, limit: Duration) -> Result<(), Unread> {
+        let tried = Target::Api;
         let path = format!("/apis/{group}/{version}");
-        let (head, body) = self.answer(Target::Api, &path, limit).await?;
-        match head.status.is_success() {
-            true => Ok(()),
-            false => Err(refusal(Target::Api, &head, &body)),
-        }
-    }
-
-    /// Gets what is at this path within `limit`, of which the beginning suffices.
-    async fn answer(
-        &self,
-        tried: Target,
-        path: &str,
-        limit: Duration,
-    ) -> Result<(response::Parts, Vec<u8>), Unread> {
-        let exchange = async {
-            let (head, body) = self.ask(tried, path, JSON).await?;
-            let (body, ended) = read_start(body).await;
-            match ended {
-                Err(error) if head.status.is_success() => Err(tried.unreachable(&error)),
-                _ => Ok((head, body)),
+        self.exchange(tried, &path, JSON, limit, async |head, body| {
+            let body = body_of(body).await;
+            match head.status.is_success() {
+                true => Ok(()),
+                false => Err(refusal(tried, &head, &body)),
             }
-        };
-        within(tried, limit, exchange).await
+        })
+        .await
     }
 }
 

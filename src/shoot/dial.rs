@@ -1,20 +1,18 @@
 //! Connections to the API servers of shoots.
 
-use std::{
-    error::Error,
-    io,
-    net::SocketAddr,
-    sync::{Arc, LazyLock},
-    task::{Context, Poll},
-    time::Duration,
-    vec,
-};
+use std::{error::Error, io, sync::Arc, time::Duration};
 
-use futures::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
+use futures::{FutureExt as _, future::BoxFuture};
 use http::Uri;
-use hyper_util::client::legacy::connect::{HttpConnector, dns::Name};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tower::{Service, ServiceExt as _};
+use hyper_util::{
+    client::legacy::connect::{HttpConnector, dns::Name},
+    rt::TokioIo,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
+use tower::{BoxError, Service, ServiceExt as _, service_fn};
 
 use crate::runtime::names::Names;
 
@@ -32,7 +30,7 @@ pub trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 
-type Dialled = Result<Box<dyn Wire>, Box<dyn Error + Send + Sync>>;
+type Dialled = Result<Box<dyn Wire>, BoxError>;
 
 /// Makes connections: over TCP by default, or as a test says.
 #[derive(Clone)]
@@ -54,43 +52,36 @@ impl Dial {
 
 impl Default for Dial {
     fn default() -> Self {
-        Self::by(|server| async {
-            let stream = TCP.clone().oneshot(server).await?;
-            Ok(Box::new(stream.into_inner()) as Box<dyn Wire>)
+        let tcp = tcp();
+        Self::by(move |server| {
+            let stream = tcp.clone().oneshot(server);
+            async { Ok(Box::new(stream.await?.into_inner()) as Box<dyn Wire>) }
         })
     }
 }
 
-static TCP: LazyLock<HttpConnector<Resolver>> = LazyLock::new(|| {
-    let mut connector = HttpConnector::new_with_resolver(Resolver);
+/// Makes connections over TCP. Names are looked up apart from those of checks, and addresses of before are as good: TLS
+/// says who answers.
+fn tcp()
+-> impl Service<Uri, Response = TokioIo<TcpStream>, Error: Error + Send + Sync, Future: Send>
++ Clone
++ Send
++ Sync {
+    let names = Arc::new(Names::default());
+    let resolver = service_fn(move |name: Name| {
+        let names = names.clone();
+        async move {
+            let found = names.look_up_or_last(name.as_str()).await?;
+            Ok::<_, io::Error>(Vec::from(&*found).into_iter())
+        }
+    });
+    let mut connector = HttpConnector::new_with_resolver(resolver);
     connector.enforce_http(false);
     connector.set_connect_timeout(Some(CONNECT_LIMIT));
     #[cfg(target_os = "linux")]
     connector.set_tcp_user_timeout(Some(LOST));
     connector.set_nodelay(true);
     connector
-});
-
-/// The names of all shoots. Addresses of before are as good: TLS says who answers.
-static NAMES: LazyLock<Names> = LazyLock::new(Names::default);
-
-/// Looks up the names of shoots.
-#[derive(Clone)]
-struct Resolver;
-
-impl Service<Name> for Resolver {
-    type Response = vec::IntoIter<SocketAddr>;
-    type Error = io::Error;
-    type Future = BoxFuture<'static, io::Result<Self::Response>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, name: Name) -> Self::Future {
-        let found = async move { NAMES.look_up_or_last(name.as_str()).await };
-        found.map_ok(|it| Vec::from(&*it).into_iter()).boxed()
-    }
 }
 
 #[cfg(test)]
@@ -105,7 +96,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let server = format!("https://{address}").parse::<Uri>().unwrap();
-        let stream = TCP.clone().oneshot(server).await.unwrap().into_inner();
+        let stream = tcp().oneshot(server).await.unwrap().into_inner();
         let stream = socket2::SockRef::from(&stream);
         assert_eq!(stream.tcp_user_timeout().unwrap(), Some(LOST));
     }

@@ -3,38 +3,31 @@
 //! Only what tells a lease's age is decoded, straight from the bytes: at 100 nodes a shoot and
 //! 1,000 shoots, building whole objects would cost more than everything else the operator does.
 
+use std::hash::{DefaultHasher, Hasher as _};
+
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::list::{self, DecodeError, Item};
+use super::list::{Item, name_of};
 use super::read::MAX_LEASES_BYTES;
-use super::uid::Uid;
 use super::unread::Target;
-use super::wire::{self, Fields, Malformed, meta};
+use super::wire::{Malformed, fields, repeated};
 
-/// `coordination/v1.Lease`.
-mod field {
-    pub(super) const METADATA: u32 = 1;
-    pub(super) const SPEC: u32 = 2;
-}
-/// `coordination/v1.LeaseSpec`.
-mod spec {
-    pub(super) const LEASE_DURATION_SECONDS: u32 = 2;
-    pub(super) const RENEW_TIME: u32 = 4;
-}
-/// `meta/v1.ManagedFieldsEntry`.
-mod manager {
-    pub(super) const TIME: u32 = 4;
-    pub(super) const FIELDS_V1: u32 = 7;
-}
+/// `metadata` and `spec` of `coordination/v1.Lease`.
+const LEASE: [u32; 2] = [1, 2];
+/// `name`, `uid` and `resourceVersion` of `meta/v1.ObjectMeta`.
+const METADATA: [u32; 3] = [1, 5, 6];
+/// `managedFields` of it.
+const MANAGED_FIELDS: u32 = 17;
+/// `leaseDurationSeconds` and `renewTime` of `coordination/v1.LeaseSpec`.
+const SPEC: [u32; 2] = [2, 4];
+/// `time` and `fieldsV1` of `meta/v1.ManagedFieldsEntry`.
+const MANAGER: [u32; 2] = [4, 7];
 /// `Raw` of `meta/v1.FieldsV1`.
-const RAW: u32 = 1;
-/// `meta/v1.Time` and `meta/v1.MicroTime`.
-mod time {
-    pub(super) const SECONDS: u32 = 1;
-    pub(super) const NANOS: u32 = 2;
-}
+const RAW: [u32; 1] = [1];
+/// `seconds` and `nanos` of `meta/v1.Time` and `meta/v1.MicroTime`.
+const TIME: [u32; 2] = [1, 2];
 
 /// A lease of a node, as far as it is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,98 +65,65 @@ impl RenewTime {
     }
 }
 
+/// Digest of an object's `metadata.uid`, in little room: one of each node is kept. Another object that had the same
+/// name before has another digest.
+///
+/// That two texts have the same digest takes somebody who chooses them, who is the API server, and
+/// could as well give one UID twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Uid(u64);
+
+impl From<&str> for Uid {
+    fn from(text: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(text.as_bytes());
+        Self(hasher.finish())
+    }
+}
+
 impl Item for Lease {
     const LIST: &'static str = "LeaseList";
     const TARGET: Target = Target::Leases;
     const PATH: &'static str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
     const MAX_BYTES: usize = MAX_LEASES_BYTES;
 
-    fn read(message: &[u8]) -> Result<Option<Self>, DecodeError> {
-        let (mut name, mut uid, mut version) = ("", "", "");
-        let (mut renewed, mut duration, mut stamp) = (None, None, Stamp::default());
-        let mut fields = Fields::of(message);
-        while let Some((field, value)) = fields.next()? {
-            match field {
-                field::METADATA => {
-                    let mut fields = Fields::of(value.bytes()?);
-                    while let Some((field, value)) = fields.next()? {
-                        match field {
-                            meta::NAME => name = value.text()?,
-                            meta::UID => uid = value.text()?,
-                            meta::RESOURCE_VERSION => version = value.text()?,
-                            meta::MANAGED_FIELDS => stamp.take_manager(value.bytes()?)?,
-                            _ => {}
-                        }
-                    }
-                }
-                field::SPEC => {
-                    let mut fields = Fields::of(value.bytes()?);
-                    while let Some((field, value)) = fields.next()? {
-                        match field {
-                            spec::LEASE_DURATION_SECONDS => duration = Some(value.number()?),
-                            spec::RENEW_TIME => renewed = timestamp(value.bytes()?)?,
-                            _ => {}
-                        }
-                    }
-                }
-                _ => {}
-            }
-        }
-        let Some(name) = list::name_of(name, Self::LIST)? else {
-            return Ok(None);
-        };
-        let version: Option<u64> = version.parse().ok();
-        let renewed = renewed.map(|time| RenewTime(time.as_microsecond()));
-        let seconds = duration.and_then(|seconds| i32::try_from(seconds).ok());
-        Ok(Some(Self {
-            name,
+    fn read(message: &[u8]) -> Result<Self, Malformed> {
+        let [metadata, spec] = fields(message, LEASE)?;
+        let metadata = metadata.bytes()?;
+        let [name, uid, version] = fields(metadata, METADATA)?;
+        let (uid, version) = (uid.text()?, version.text()?.parse().ok());
+        let [duration, renewed] = fields(spec.bytes()?, SPEC)?;
+        let renewed = timestamp(renewed.bytes()?)?.map(|time| RenewTime(time.as_microsecond()));
+        let seconds = i32::try_from(duration.number()?).ok();
+        Ok(Self {
+            name: name_of(name)?,
             uid: uid.into(),
             resource_version: version.unwrap_or_default(),
             renew_time: renewed.filter(|_| version.is_some() && !uid.is_empty()),
-            stamp: stamp.told(),
+            stamp: stamp(metadata)?,
             duration_seconds: seconds.filter(|seconds| *seconds > 0),
-        }))
+        })
     }
 }
 
 /// The stamp that the managers of a lease leave. The earliest owner counts: a second manager that
 /// applies the same value comes to own the field without renewing anything.
-#[derive(Default)]
-struct Stamp {
-    earliest: Option<i64>,
-    /// An owner has no time that can be read, and might be the earliest.
-    is_unreadable: bool,
-}
-
-impl Stamp {
-    fn take_manager(&mut self, manager: &[u8]) -> Result<(), Malformed> {
-        let (mut since, mut owns) = (None, Some(false));
-        let mut fields = Fields::of(manager);
-        while let Some((field, value)) = fields.next()? {
-            match field {
-                manager::TIME => since = timestamp(value.bytes()?)?,
-                manager::FIELDS_V1 => {
-                    if let Some(fields) = wire::field(value.bytes()?, RAW)? {
-                        owns = owns_renew_time(fields.bytes()?);
-                    }
-                }
-                _ => {}
-            }
-        }
-        match (owns, since.map(Timestamp::as_second)) {
+fn stamp(metadata: &[u8]) -> Result<Option<i64>, Malformed> {
+    let mut earliest = None;
+    for manager in repeated(metadata, MANAGED_FIELDS) {
+        let [since, owned] = fields(manager?, MANAGER)?;
+        let [owned] = fields(owned.bytes()?, RAW)?;
+        match (owns_renew_time(owned.bytes()?), timestamp(since.bytes()?)?) {
             (Some(false), _) => {}
             (Some(true), Some(since)) => {
-                self.earliest = Some(self.earliest.map_or(since, |earliest| earliest.min(since)));
+                let since = since.as_second();
+                earliest = Some(earliest.map_or(since, |earliest: i64| earliest.min(since)));
             }
             // It may own the field, and have done so first.
-            _ => self.is_unreadable = true,
+            _ => return Ok(None),
         }
-        Ok(())
     }
-
-    fn told(self) -> Option<i64> {
-        self.earliest.filter(|_| !self.is_unreadable)
-    }
+    Ok(earliest)
 }
 
 /// End of what a kubelet owns of its lease, as API servers write it: sorted, and without a blank.
@@ -188,26 +148,22 @@ struct OwnedSpec {
 
 /// Returns whether a manager's fields, which are JSON in protobuf, too, have the renewTime; `None` if it cannot be
 /// told.
-fn owns_renew_time(fields: &[u8]) -> Option<bool> {
+fn owns_renew_time(owned: &[u8]) -> Option<bool> {
     // To parse these of each lease costs as much as all else that is done to decode it.
-    if fields.ends_with(OF_KUBELET) {
+    if owned.ends_with(OF_KUBELET) {
         return Some(true);
     }
-    let owned: Owned = serde_json::from_slice(fields).ok()?;
+    if owned.is_empty() {
+        return Some(false);
+    }
+    let owned: Owned = serde_json::from_slice(owned).ok()?;
     Some(owned.spec.is_some_and(|it| it.renew_time.is_some()))
 }
 
 /// A time; `None` if it is absent, which an empty message is too, or beyond the years that can be told.
 fn timestamp(message: &[u8]) -> Result<Option<Timestamp>, Malformed> {
-    let (mut seconds, mut nanos) = (0, 0);
-    let mut fields = Fields::of(message);
-    while let Some((field, value)) = fields.next()? {
-        match field {
-            time::SECONDS => seconds = value.number()?,
-            time::NANOS => nanos = value.number()?,
-            _ => {}
-        }
-    }
-    let nanos = i32::try_from(nanos).ok().filter(|_| !message.is_empty());
+    let [seconds, nanos] = fields(message, TIME)?;
+    let (seconds, nanos) = (seconds.number()?, i32::try_from(nanos.number()?).ok());
+    let nanos = nanos.filter(|_| !message.is_empty());
     Ok(nanos.and_then(|nanos| Timestamp::new(seconds, nanos).ok()))
 }

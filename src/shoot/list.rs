@@ -5,10 +5,16 @@
 //! for another would be false evidence; so is one that is not whole. What was made of the items before an error is to be
 //! dropped.
 
-use std::mem;
+use bytes::{Buf as _, Bytes, BytesMut};
+use futures::FutureExt as _;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Body;
+use tower::BoxError;
 
 use super::unread::Target;
-use super::wire::{CUT_OFF, Fields, MAGIC, Malformed, kind_of, unknown};
+use super::wire::{
+    CONTENT_ENCODING, CUT_OFF, Fields, KIND, MAGIC, Malformed, RAW, TYPE_META, Value, fields,
+};
 use crate::util::text::clean;
 
 /// The most items of a list: twice the 5,000 nodes that Kubernetes supports, for leases that outlive
@@ -22,47 +28,22 @@ pub const MAX_NAME_BYTES: usize = 253;
 /// The longest item, in bytes: etcd takes 1.5 MiB.
 pub const MAX_ITEM_BYTES: usize = 2 * 1024 * 1024;
 
-/// Every list.
-mod field {
-    pub(super) const METADATA: u32 = 1;
-    pub(super) const ITEMS: u32 = 2;
-}
-/// `meta/v1.ListMeta`.
-mod list_meta {
-    pub(super) const RESOURCE_VERSION: u32 = 2;
-    pub(super) const CONTINUE: u32 = 3;
-}
+/// Bytes of an answer that are shown if it is no list.
+const START_BYTES: usize = 40;
 
-/// Why a body is not the list that was asked for.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DecodeError {
-    /// Larger than any list can be.
-    #[error("{0}")]
-    TooLarge(String),
-    /// Not whole, of another kind, or in another encoding.
-    #[error("{0}")]
-    NoList(String),
-}
-
-impl DecodeError {
-    fn long_item() -> Self {
-        let problem = format!("an item of the answer is larger than {MAX_ITEM_BYTES} bytes");
-        Self::TooLarge(problem)
-    }
-}
-
-impl From<Malformed> for DecodeError {
-    fn from(Malformed(problem): Malformed) -> Self {
-        Self::NoList(format!("no whole protobuf ({problem})"))
-    }
-}
+/// `metadata` of every list.
+const METADATA: u32 = 1;
+/// `items` of every list.
+const ITEMS: u32 = 2;
+/// `resourceVersion` and `continue` of `meta/v1.ListMeta`.
+const LIST_META: [u32; 2] = [2, 3];
 
 /// All objects of one kind at one resourceVersion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct List<T> {
     /// The list's own resourceVersion: etcd's revision if the read was consistent.
     pub resource_version: u64,
-    /// The objects, in the server's order. One without a name is left out.
+    /// The objects, in the server's order.
     pub items: Vec<T>,
 }
 
@@ -72,10 +53,11 @@ impl<T: Item> List<T> {
     /// # Errors
     ///
     /// If it is no whole, orderable list, or an object has a name that none can have.
-    pub fn decode(body: &[u8]) -> Result<Self, DecodeError> {
-        let mut coming = Coming::new();
-        coming.take(body)?;
-        coming.end()
+    pub fn decode(body: &[u8]) -> Result<Self, BoxError> {
+        let body = Full::new(Bytes::copy_from_slice(body));
+        let mut coming = Coming::of(body, T::MAX_BYTES);
+        let list = coming.list().now_or_never();
+        list.unwrap_or_else(|| Err(CUT_OFF.into()))
     }
 }
 
@@ -90,182 +72,168 @@ pub trait Item: Sized {
     /// The most bytes that the list may have.
     const MAX_BYTES: usize;
 
-    /// Reads one; `None` if it has no name, so that it is no object's.
-    fn read(message: &[u8]) -> Result<Option<Self>, DecodeError>;
+    /// Reads one.
+    ///
+    /// # Errors
+    ///
+    /// If it is not whole, or has a name that none can have. Without it the others would be a part taken for the whole:
+    /// that list is refused.
+    fn read(message: &[u8]) -> Result<Self, Malformed>;
 }
 
-/// The name of an item; `None` if it has none. Without an item whose name nobody could have given it, the others would
-/// be a part taken for the whole: that list is refused.
-pub(super) fn name_of(text: &str, expected: &'static str) -> Result<Option<Box<str>>, DecodeError> {
-    match text.len() {
-        0 => Ok(None),
-        1..=MAX_NAME_BYTES => Ok(Some(text.into())),
-        _ => Err(DecodeError::NoList(format!(
-            "a {expected} with a name of more than {MAX_NAME_BYTES} bytes"
-        ))),
+/// Returns the name of an item.
+pub(super) fn name_of(name: Value<'_>) -> Result<Box<str>, Malformed> {
+    let name = name.text()?;
+    match name.len() {
+        1..=MAX_NAME_BYTES => Ok(name.into()),
+        _ => Err(Malformed("an object without a name of 1 to 253 bytes")),
     }
 }
 
-/// A list that is coming, in pieces of any length.
-pub(super) struct Coming<T> {
-    /// The beginning of what has not come whole.
-    rest: Vec<u8>,
-    place: Place,
-    kind: String,
-    version: String,
-    is_part: bool,
-    count: usize,
-    items: Vec<T>,
+/// A body that is coming, in pieces of any length.
+pub(super) struct Coming<B> {
+    body: B,
+    /// The most bytes that it may have.
+    limit: usize,
+    /// Bytes that have come and are not read.
+    come: BytesMut,
+    /// All bytes that have come.
+    pub(super) bytes: usize,
+    /// The first of them.
+    pub(super) start: Vec<u8>,
 }
 
-/// Place of the next byte.
-#[derive(Clone, Copy)]
-enum Place {
-    Magic,
-    Envelope {
-        /// The list has come.
-        full: bool,
-    },
-    /// The list itself, of which so many bytes are left.
-    List(usize),
-}
-
-impl<T: Item> Coming<T> {
-    pub(super) fn new() -> Self {
+impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Coming<B> {
+    pub(super) fn of(body: B, limit: usize) -> Self {
         Self {
-            rest: Vec::new(),
-            place: Place::Magic,
-            kind: String::new(),
-            version: String::new(),
-            is_part: false,
-            count: 0,
-            items: Vec::new(),
+            body,
+            limit,
+            come: BytesMut::new(),
+            bytes: 0,
+            start: Vec::new(),
         }
     }
 
-    /// Takes the next piece.
-    pub(super) fn take(&mut self, piece: &[u8]) -> Result<(), DecodeError> {
-        let mut rest = mem::take(&mut self.rest);
-        rest.extend_from_slice(piece);
-        let mut taken = 0;
-        while let Some(length) = self.step(rest.get(taken..).unwrap_or_default())? {
-            taken += length;
+    /// Reads the list of which the body consists.
+    pub(super) async fn list<T: Item>(&mut self) -> Result<List<T>, BoxError> {
+        if self.content(MAGIC.len()).await? != MAGIC {
+            return Err(Malformed("another beginning").into());
         }
-        // Pieces may be of one byte: what has not come whole stays where it is.
-        rest.drain(..taken);
-        if rest.len() > MAX_ITEM_BYTES {
-            return Err(DecodeError::long_item());
-        }
-        self.rest = rest;
-        Ok(())
-    }
-
-    /// Ends the list.
-    pub(super) fn end(self) -> Result<List<T>, DecodeError> {
-        let is_whole = matches!(self.place, Place::Envelope { full: true }) && self.rest.is_empty();
-        if !is_whole {
-            return Err(CUT_OFF.into());
-        }
-        let refused = |problem: String| Err(DecodeError::NoList(problem));
-        if self.is_part {
-            return refused(format!("only a part of a {}", T::LIST));
-        }
-        match self.version.parse() {
-            Ok(resource_version) => Ok(List {
-                resource_version,
-                items: self.items,
-            }),
-            Err(_) => refused(format!(
-                "a {} whose resourceVersion is {:?}, not a number",
-                T::LIST,
-                clean(&self.version, 40)
-            )),
-        }
-    }
-
-    /// Takes what these bytes begin with, if all of it has come: how many bytes that is.
-    fn step(&mut self, come: &[u8]) -> Result<Option<usize>, DecodeError> {
-        match self.place {
-            Place::Magic => {
-                if !MAGIC.starts_with(come) && !come.starts_with(MAGIC) {
-                    return Err(Malformed("another beginning").into());
-                }
-                let has_come = come.len() >= MAGIC.len();
-                if has_come {
-                    self.place = Place::Envelope { full: false };
-                }
-                Ok(has_come.then_some(MAGIC.len()))
-            }
-            Place::Envelope { full } => self.envelope(come, full),
-            Place::List(0) => {
-                self.place = Place::Envelope { full: true };
-                Ok(Some(0))
-            }
-            Place::List(left) => {
-                let Some((field, value, length)) = Fields::of(come).first()? else {
-                    return Ok(None);
-                };
-                self.place = Place::List(left.checked_sub(length).ok_or(CUT_OFF)?);
-                match field {
-                    field::METADATA => self.metadata(value.bytes()?)?,
-                    field::ITEMS => self.item(value.bytes()?)?,
-                    _ => {}
-                }
-                Ok(Some(length))
-            }
-        }
-    }
-
-    fn envelope(&mut self, come: &[u8], full: bool) -> Result<Option<usize>, DecodeError> {
-        if let Some((unknown::RAW, list, header)) = Fields::of(come).first_header()? {
-            if full {
-                return Err(Malformed("a second list").into());
-            }
-            if self.kind != T::LIST {
-                let got = clean(&self.kind, 40);
-                let problem = format!("kind {got:?} instead of {}", T::LIST);
-                return Err(DecodeError::NoList(problem));
-            }
-            self.place = Place::List(list);
-            return Ok(Some(header));
-        }
-        let Some((field, value, length)) = Fields::of(come).first()? else {
-            return Ok(None);
-        };
-        match field {
-            unknown::TYPE_META => self.kind = kind_of(value)?.to_owned(),
-            unknown::CONTENT_ENCODING if !value.bytes()?.is_empty() => {
-                return Err(Malformed("encoded once more").into());
-            }
-            _ => {}
-        }
-        Ok(Some(length))
-    }
-
-    fn metadata(&mut self, message: &[u8]) -> Result<(), DecodeError> {
-        let mut fields = Fields::of(message);
-        while let Some((field, value)) = fields.next()? {
+        let (mut kind, mut list) = (String::new(), None);
+        while let Some((field, length)) = self.header().await? {
             match field {
-                list_meta::RESOURCE_VERSION => self.version = value.text()?.to_owned(),
-                list_meta::CONTINUE => self.is_part |= !value.bytes()?.is_empty(),
+                TYPE_META => {
+                    let message = self.content(length).await?;
+                    let [named] = fields(&message, KIND)?;
+                    kind = named.text()?.to_owned();
+                }
+                RAW if list.is_some() => return Err(Malformed("a second list").into()),
+                RAW if kind != T::LIST => {
+                    let got = clean(&kind, 20);
+                    return Err(format!("kind {got:?} instead of {}", T::LIST).into());
+                }
+                RAW => list = Some(self.items(length).await?),
+                CONTENT_ENCODING if length > 0 => {
+                    return Err(Malformed("encoded once more").into());
+                }
+                _ => drop(self.content(length).await?),
+            }
+        }
+        list.ok_or(CUT_OFF.into())
+    }
+
+    /// Reads the list itself, which takes so many bytes.
+    async fn items<T: Item>(&mut self, length: usize) -> Result<List<T>, BoxError> {
+        let (mut items, mut version, mut is_part) = (Vec::new(), String::new(), false);
+        let end = self.place().saturating_add(length);
+        while self.place() < end {
+            let (field, length) = self.header().await?.ok_or(CUT_OFF)?;
+            let message = self.content(length).await?;
+            match field {
+                METADATA => {
+                    let [resource_version, more] = fields(&message, LIST_META)?;
+                    version = resource_version.text()?.to_owned();
+                    is_part |= !more.bytes()?.is_empty();
+                }
+                ITEMS if items.len() == MAX_ITEMS => {
+                    return Err(format!("more than {MAX_ITEMS} items").into());
+                }
+                ITEMS => items.push(T::read(&message)?),
                 _ => {}
             }
         }
-        Ok(())
+        if self.place() > end {
+            return Err(CUT_OFF.into());
+        }
+        if is_part {
+            return Err(format!("only a part of a {}", T::LIST).into());
+        }
+        match version.parse() {
+            Ok(resource_version) => Ok(List {
+                resource_version,
+                items,
+            }),
+            Err(_) => {
+                let got = clean(&version, 20);
+                Err(format!("a list with resourceVersion {got:?} instead of a number").into())
+            }
+        }
     }
 
-    fn item(&mut self, message: &[u8]) -> Result<(), DecodeError> {
-        self.count += 1;
-        if self.count > MAX_ITEMS {
-            return Err(DecodeError::TooLarge(format!(
-                "the answer has more than {MAX_ITEMS} items, and Kubernetes takes 5000 nodes"
-            )));
+    /// Place of the next byte that is read.
+    fn place(&self) -> usize {
+        self.bytes - self.come.len()
+    }
+
+    /// Waits for the beginning of a field: its number, and how many bytes it has; `None` at the end.
+    async fn header(&mut self) -> Result<Option<(u32, usize)>, BoxError> {
+        loop {
+            let mut fields = Fields(&self.come);
+            match fields.header() {
+                Err(CUT_OFF) => {}
+                header => {
+                    let header = header?;
+                    let length = self.come.len() - fields.0.len();
+                    self.come.advance(length);
+                    return Ok(Some(header));
+                }
+            }
+            match self.more().await? {
+                true => {}
+                false if self.come.is_empty() => return Ok(None),
+                false => return Err(CUT_OFF.into()),
+            }
         }
-        if message.len() > MAX_ITEM_BYTES {
-            return Err(DecodeError::long_item());
+    }
+
+    /// Waits for so many bytes.
+    async fn content(&mut self, length: usize) -> Result<BytesMut, BoxError> {
+        if length > MAX_ITEM_BYTES {
+            return Err(format!("an item larger than {MAX_ITEM_BYTES} bytes").into());
         }
-        self.items.extend(T::read(message)?);
-        Ok(())
+        while self.come.len() < length {
+            if !self.more().await? {
+                return Err(CUT_OFF.into());
+            }
+        }
+        Ok(self.come.split_to(length))
+    }
+
+    /// Waits for the next piece; `false` if there is none.
+    async fn more(&mut self) -> Result<bool, BoxError> {
+        let Some(frame) = self.body.frame().await else {
+            return Ok(false);
+        };
+        // Trailers are of no use.
+        let data = frame.map_err(Into::into)?.into_data().unwrap_or_default();
+        self.bytes += data.len();
+        if self.bytes > self.limit {
+            return Err(format!("an answer larger than {} bytes", self.limit).into());
+        }
+        let missing = START_BYTES - self.start.len();
+        self.start.extend(data.iter().take(missing));
+        self.come.extend_from_slice(&data);
+        Ok(true)
     }
 }
 
@@ -275,23 +243,32 @@ mod tests {
         Kubelets, leases,
         wire::{Message, begun},
     };
+    use futures::{StreamExt as _, stream};
+    use http_body_util::StreamBody;
+    use hyper::body::Frame;
     use proptest::prelude::*;
 
     use super::*;
     use crate::shoot::Lease;
 
+    fn in_pieces(pieces: Vec<Bytes>) -> Coming<impl Body<Data = Bytes, Error = BoxError> + Unpin> {
+        let frames = stream::iter(pieces).map(|piece| Ok(Frame::data(piece)));
+        Coming::of(StreamBody::new(frames), Lease::MAX_BYTES)
+    }
+
     #[test]
     fn what_has_not_come_whole_stays_where_it_is() {
-        let mut coming = Coming::<Lease>::new();
-        coming
-            .take(&begun("LeaseList", &[(2, Message::default())], 1 << 20))
-            .unwrap();
+        let begun = begun("LeaseList", &[(2, Message::default())], 1 << 20);
+        let mut pieces = vec![Bytes::from_static(&[0]); 100_000];
+        pieces.insert(0, begun.into());
+        let mut coming = in_pieces(pieces);
         let mut places = std::collections::BTreeSet::new();
-        for _ in 0..100_000 {
-            coming.take(&[0]).unwrap();
-            places.insert(coming.rest.as_ptr());
+        while coming.more().now_or_never().unwrap().unwrap() {
+            places.insert(coming.come.as_ptr());
         }
         assert!(places.len() < 30, "{}", places.len());
+        let list = coming.list::<Lease>().now_or_never().unwrap();
+        assert!(list.unwrap_err().to_string().contains("cut off"));
     }
 
     proptest! {
@@ -307,20 +284,16 @@ mod tests {
                 let at = at.index(body.len());
                 body[at] = byte;
             }
-            let mut coming = Coming::<Lease>::new();
-            let mut left = &*body;
-            let mut lengths = lengths.iter().cycle();
-            let read = loop {
-                let (piece, rest) = left.split_at((*lengths.next().unwrap()).min(left.len()));
-                if let Err(error) = coming.take(piece) {
-                    break Err(error);
-                }
-                left = rest;
+            let (mut left, mut pieces) = (Bytes::from(body.clone()), Vec::new());
+            for length in lengths.iter().cycle() {
                 if left.is_empty() {
-                    break coming.end();
+                    break;
                 }
-            };
-            prop_assert_eq!(read, List::decode(&body));
+                pieces.push(left.split_to((*length).min(left.len())));
+            }
+            let list = in_pieces(pieces).list::<Lease>().now_or_never().unwrap();
+            let told = |list: Result<List<Lease>, BoxError>| list.map_err(|it| it.to_string());
+            prop_assert_eq!(told(list), told(List::decode(&body)));
         }
     }
 }

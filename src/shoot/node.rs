@@ -3,29 +3,28 @@
 //! A kubelet may write what it likes into annotations and conditions of its own Node, and the API server
 //! takes and sends it although it is no UTF-8. One Node must not make the list unreadable by that.
 
-use super::list::{self, DecodeError, Item};
+use super::list::{Item, name_of};
 use super::read::MAX_NODES_BYTES;
 use super::unread::Target;
-use super::wire::{self, Fields, Malformed, Value, entry, meta};
+use super::wire::{Malformed, Value, fields, repeated};
 
-/// `core/v1.Node`.
-mod field {
-    pub(super) const METADATA: u32 = 1;
-    pub(super) const SPEC: u32 = 2;
-    pub(super) const STATUS: u32 = 3;
-}
+/// `metadata`, `spec` and `status` of `core/v1.Node`.
+const NODE: [u32; 3] = [1, 2, 3];
+/// `name` and `deletionTimestamp` of `meta/v1.ObjectMeta`.
+const METADATA: [u32; 2] = [1, 9];
+/// `labels` and `annotations` of it, ...
+const LABELS: u32 = 11;
+const ANNOTATIONS: u32 = 12;
+/// ... and the key and the value of one.
+const ENTRY: [u32; 2] = [1, 2];
 /// `taints` of `core/v1.NodeSpec`.
 const TAINTS: u32 = 5;
 /// `key` of `core/v1.Taint`.
-const TAINT_KEY: u32 = 1;
+const TAINT: [u32; 1] = [1];
 /// `conditions` of `core/v1.NodeStatus`.
 const CONDITIONS: u32 = 4;
-/// `core/v1.NodeCondition`.
-mod condition {
-    pub(super) const TYPE: u32 = 1;
-    pub(super) const STATUS: u32 = 2;
-    pub(super) const REASON: u32 = 5;
-}
+/// `type`, `status` and `reason` of `core/v1.NodeCondition`.
+const CONDITION: [u32; 3] = [1, 2, 5];
 
 /// The labels, the annotation and the taint that are read.
 const WORKER_POOL: &str = "worker.gardener.cloud/pool";
@@ -81,53 +80,37 @@ impl Item for Node {
     const PATH: &'static str = "/api/v1/nodes";
     const MAX_BYTES: usize = MAX_NODES_BYTES;
 
-    fn read(message: &[u8]) -> Result<Option<Self>, DecodeError> {
-        let (mut node, mut name) = (Self::default(), "");
-        let mut fields = Fields::of(message);
-        while let Some((field, value)) = fields.next()? {
-            match field {
-                field::METADATA => {
-                    let mut fields = Fields::of(value.bytes()?);
-                    while let Some((field, value)) = fields.next()? {
-                        match field {
-                            meta::NAME => name = value.text()?,
-                            meta::DELETION_TIMESTAMP => node.deleted = true,
-                            meta::LABELS => node.take_label(value.bytes()?)?,
-                            meta::ANNOTATIONS => {
-                                let (key, _) = entry(value.bytes()?)?;
-                                node.not_managed_by_mcm |= key == NOT_MANAGED_BY_MCM.as_bytes();
-                            }
-                            _ => {}
-                        }
-                    }
-                }
-                field::SPEC => {
-                    let mut fields = Fields::of(value.bytes()?);
-                    while let Some((field, value)) = fields.next()? {
-                        if field == TAINTS {
-                            node.take_taint(value.bytes()?)?;
-                        }
-                    }
-                }
-                field::STATUS => {
-                    let mut fields = Fields::of(value.bytes()?);
-                    while let Some((field, value)) = fields.next()? {
-                        if field == CONDITIONS {
-                            node.take_condition(value.bytes()?)?;
-                        }
-                    }
-                }
-                _ => {}
-            }
+    fn read(message: &[u8]) -> Result<Self, Malformed> {
+        let [metadata, spec, status] = fields(message, NODE)?;
+        let metadata = metadata.bytes()?;
+        let [name, deleted] = fields(metadata, METADATA)?;
+        let mut node = Self {
+            name: name_of(name)?,
+            deleted: deleted != Value::Absent,
+            ..Self::default()
+        };
+        for label in repeated(metadata, LABELS) {
+            let [key, value] = fields(label?, ENTRY)?;
+            node.take_label(key.bytes()?, value.bytes()?);
         }
-        let name = list::name_of(name, Self::LIST)?;
-        Ok(name.map(|name| Self { name, ..node }))
+        for annotation in repeated(metadata, ANNOTATIONS) {
+            let [key, _] = fields(annotation?, ENTRY)?;
+            node.not_managed_by_mcm |= key.bytes()? == NOT_MANAGED_BY_MCM.as_bytes();
+        }
+        for taint in repeated(spec.bytes()?, TAINTS) {
+            let [key] = fields(taint?, TAINT)?;
+            node.out_of_service |= key.bytes()? == OUT_OF_SERVICE.as_bytes();
+        }
+        for condition in repeated(status.bytes()?, CONDITIONS) {
+            let [kind, status, reason] = fields(condition?, CONDITION)?;
+            node.take_condition(kind.bytes()?, status.bytes()?, reason.bytes()?);
+        }
+        Ok(node)
     }
 }
 
 impl Node {
-    fn take_label(&mut self, message: &[u8]) -> Result<(), Malformed> {
-        let (key, value) = entry(message)?;
+    fn take_label(&mut self, key: &[u8], value: &[u8]) {
         let value = || {
             let is_one = (1..=MAX_LABEL_BYTES).contains(&value.len());
             is_one.then(|| String::from_utf8_lossy(value).into_owned())
@@ -138,26 +121,9 @@ impl Node {
             Ok(EXCLUDE_DISRUPTION) => self.exclude_disruption = true,
             _ => {}
         }
-        Ok(())
     }
 
-    fn take_taint(&mut self, message: &[u8]) -> Result<(), Malformed> {
-        let key = wire::field(message, TAINT_KEY)?.map_or(Ok(&[][..]), Value::bytes)?;
-        self.out_of_service |= key == OUT_OF_SERVICE.as_bytes();
-        Ok(())
-    }
-
-    fn take_condition(&mut self, message: &[u8]) -> Result<(), Malformed> {
-        let (mut kind, mut status, mut reason) = Default::default();
-        let mut fields = Fields::of(message);
-        while let Some((field, value)) = fields.next()? {
-            match field {
-                condition::TYPE => kind = value.bytes()?,
-                condition::STATUS => status = value.bytes()?,
-                condition::REASON => reason = value.bytes()?,
-                _ => {}
-            }
-        }
+    fn take_condition(&mut self, kind: &[u8], status: &[u8], reason: &[u8]) {
         self.in_place_update |=
             kind == b"InPlaceUpdate" && matches!(reason, b"ReadyForUpdate" | b"UpdateFailed");
         if status == b"True" && self.true_conditions.len() < MAX_CONDITIONS {
@@ -166,6 +132,5 @@ impl Node {
             let kind = kind.filter(|it| (1..=MAX_CONDITION_BYTES).contains(&it.len()));
             self.true_conditions.extend(kind.map(str::to_owned));
         }
-        Ok(())
     }
 }

@@ -6,14 +6,17 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header, response};
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
 use jiff::fmt::rfc2822::DateTimeParser;
 use serde::Deserialize;
+use tokio::time::timeout;
 
-use super::client::{Body, Shoot};
+use super::client::Shoot;
 use super::lease::Lease;
-use super::list::{Coming, DecodeError, Item, List};
+use super::list::{Coming, Item, List};
 use super::node::Node;
 use super::unread::{MAX_RETRY_AFTER, MIN_RETRY_AFTER, Target, Unread};
 use super::wire;
@@ -30,9 +33,6 @@ pub const MAX_NODES_BYTES: usize = 128 * 1024 * 1024;
 
 /// Most bytes that are read of an answer that is no list. A longer one costs its connection.
 const MAX_OTHER_BYTES: usize = 64 * 1024;
-
-/// Bytes of an answer that are shown if it is no list.
-const START_BYTES: usize = 40;
 
 /// `Accept` where nothing else is decoded.
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -101,66 +101,42 @@ impl Shoot {
         consistency: Consistency,
         limit: Duration,
     ) -> Result<(HeaderMap, usize, List<T>), Unread> {
-        let (tried, path) = (T::TARGET, T::PATH);
-        let path = match consistency {
-            Consistency::Cached => format!("{path}?resourceVersion=0"),
-            Consistency::Consistent => path.to_owned(),
+        let tried = T::TARGET;
+        let query = match consistency {
+            Consistency::Cached => "?resourceVersion=0",
+            Consistency::Consistent => "",
         };
-        let exchange = async {
-            let (head, mut body) = self.ask(tried, &path, PROTOBUF).await?;
+        let read = async |head: response::Parts, body| {
             if !head.status.is_success() {
-                let (body, _) = read_start(body).await;
-                return Err(refusal(tried, &head, &body));
+                return Err(refusal(tried, &head, &body_of(body).await));
             }
-            let (mut coming, mut bytes, mut start) = (Coming::new(), 0, Vec::new());
-            let refused = |problem: DecodeError, start: &[u8]| match problem {
-                DecodeError::TooLarge(problem) => tried.too_large(&problem),
-                DecodeError::NoList(problem) => {
-                    let content_type = head.headers.get(header::CONTENT_TYPE);
-                    let content_type = content_type.and_then(|value| value.to_str().ok());
-                    tried.unreadable(&problem, content_type.unwrap_or_default(), start)
-                }
-            };
-            while let Some(frame) = body.frame().await {
-                let frame = frame.map_err(|error| tried.unreachable(&error))?;
-                // Trailers are of no use.
-                let data = frame.into_data().unwrap_or_default();
-                bytes += data.len();
-                if bytes > T::MAX_BYTES {
-                    let limit = T::MAX_BYTES;
-                    let problem = format!("the answer is larger than {limit} bytes");
-                    return Err(tried.too_large(&problem));
-                }
-                start.extend(data.iter().take(START_BYTES - start.len()));
-                coming.take(&data).map_err(|it| refused(it, &start))?;
+            let mut coming = Coming::of(body, T::MAX_BYTES);
+            match coming.list().await {
+                Ok(list) => Ok((head.headers, coming.bytes, list)),
+                Err(error) if error.is::<hyper::Error>() => Err(tried.unreachable(&*error)),
+                Err(error) => Err(tried.unreadable(&error.to_string(), &head, &coming.start)),
             }
-            let list = coming.end().map_err(|it| refused(it, &start))?;
-            body.keep().await;
-            Ok((head.headers, bytes, list))
         };
-        within(tried, limit, exchange).await
+        let path = [T::PATH, query].concat();
+        self.exchange(tried, &path, PROTOBUF, limit, read).await
     }
 
-    /// Asks for what is at this path.
-    pub(super) async fn ask(
+    /// Asks for what is at this path, and reads the answer, within `limit`.
+    pub(super) async fn exchange<T>(
         &self,
         tried: Target,
         path: &str,
         accept: HeaderValue,
-    ) -> Result<(response::Parts, Body), Unread> {
-        let answer = self.get(path, accept).await;
-        answer.map_err(|error| tried.unreachable(&*error))
+        limit: Duration,
+        read: impl AsyncFnOnce(response::Parts, Incoming) -> Result<T, Unread>,
+    ) -> Result<T, Unread> {
+        // What is under way takes more memory than what is kept.
+        match timeout(limit, Box::pin(self.get(path, accept, read))).await {
+            Ok(Ok(read)) => read,
+            Ok(Err(error)) => Err(tried.unreachable(&*error)),
+            Err(_) => Err(tried.late(limit)),
+        }
     }
-}
-
-/// Gives a read up that takes longer than this.
-pub(super) async fn within<T>(
-    tried: Target,
-    limit: Duration,
-    read: impl Future<Output = Result<T, Unread>>,
-) -> Result<T, Unread> {
-    let read = tokio::time::timeout(limit, read).await;
-    read.unwrap_or_else(|_| Err(tried.late(limit)))
 }
 
 #[derive(Deserialize)]
@@ -168,22 +144,10 @@ struct Status {
     message: String,
 }
 
-/// Reads the beginning of a body. What was read before an error is returned as well. The connection is
-/// kept if the body has been read to its end, and closed otherwise.
-pub(super) async fn read_start(mut body: Body) -> (Vec<u8>, hyper::Result<()>) {
-    let mut read = Vec::new();
-    while let Some(frame) = body.frame().await {
-        match frame {
-            Ok(frame) => read.extend(frame.into_data().unwrap_or_default()),
-            Err(error) => return (read, Err(error)),
-        }
-        if read.len() > MAX_OTHER_BYTES {
-            read.truncate(MAX_OTHER_BYTES);
-            return (read, Ok(()));
-        }
-    }
-    body.keep().await;
-    (read, Ok(()))
+/// Reads the body of an answer that is no list; nothing of one that is too long, or breaks off.
+pub(super) async fn body_of(body: Incoming) -> Bytes {
+    let body = Limited::new(body, MAX_OTHER_BYTES).collect().await;
+    body.map(|it| it.to_bytes()).unwrap_or_default()
 }
 
 /// Explains a status other than success.

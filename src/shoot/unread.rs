@@ -3,9 +3,9 @@
 //! Whatever comes from the other side is bounded and made printable before it enters a message,
 //! so that a message fits a condition and can forge no log line. None carries a secret.
 
-use std::{error::Error, io, time::Duration};
+use std::{error::Error, io, iter, time::Duration};
 
-use http::StatusCode;
+use http::{StatusCode, header, response};
 
 use crate::util::text::{clean, clean_bytes};
 
@@ -46,8 +46,6 @@ pub enum Said {
     Throttled(Option<Duration>),
     /// The credentials are refused.
     Refused,
-    /// Another status that is no success, except for 404.
-    Failed,
     /// Something else; or it was not even asked.
     Other,
 }
@@ -88,30 +86,22 @@ impl Target {
 
     /// There was no connection, or one that broke, for this reason.
     pub(super) fn unreachable(self, error: &(dyn Error + 'static)) -> Unread {
-        let (mut reason, mut cause) = ("Unreachable", String::new());
-        let mut next = Some(error);
-        while let Some(error) = next {
-            cause = error.to_string();
+        let chain: Vec<_> = iter::successors(Some(error), |error| within(*error)).collect();
+        let is_dns = |error: &&(dyn Error + 'static)| error.to_string() == "dns error";
+        // As which rustls reports all that it refuses.
+        let is_tls = |error: &&(dyn Error + 'static)| {
             let io = error.downcast_ref::<io::Error>();
-            if cause == "dns error" {
-                // It explains all that follows.
-                reason = "NameNotResolved";
-            } else if reason == "Unreachable"
-                && io.is_some_and(|it| it.kind() == io::ErrorKind::InvalidData)
-            {
-                // As which rustls reports all that it refuses.
-                reason = "TlsFailed";
-            }
-            next = match io.and_then(io::Error::get_ref) {
-                // An io::Error that wraps another error does not name it as its source.
-                Some(inner) => Some(inner as &(dyn Error + 'static)),
-                None => error.source(),
-            };
-        }
-        let remedy = match reason {
-            "NameNotResolved" => "check the host name in the kubeconfig and the seed's DNS",
-            "TlsFailed" => tls_remedy(&cause),
-            _ => "check that the API server runs, and the network to it",
+            io.is_some_and(|it| it.kind() == io::ErrorKind::InvalidData)
+        };
+        let cause = chain.last().map(ToString::to_string).unwrap_or_default();
+        let (reason, remedy) = if chain.iter().any(is_dns) {
+            let remedy = "check the host name in the kubeconfig and the seed's DNS";
+            ("NameNotResolved", remedy)
+        } else if chain.iter().any(is_tls) {
+            ("TlsFailed", tls_remedy(&cause))
+        } else {
+            let remedy = "check that the API server runs, and the network to it";
+            ("Unreachable", remedy)
         };
         let problem = format!("{}; {remedy}", clean(&cause, MAX_TEXT));
         self.unread(reason, Said::Broken, &problem)
@@ -120,21 +110,16 @@ impl Target {
     /// An answer with this status, which is no success, and with this message.
     pub(super) fn refused(self, code: StatusCode, wait: Option<Duration>, message: &str) -> Unread {
         match code {
-            StatusCode::UNAUTHORIZED => self.unread(
-                "Unauthorized",
-                Said::Refused,
-                "the API server does not accept the credentials (401); renew the kubeconfig in the \
-                 Secret",
-            ),
-            StatusCode::FORBIDDEN => Unread {
-                reason: "Forbidden",
-                message: format!(
-                    "the user of the kubeconfig may not {} (403); grant it this right in the shoot, \
-                     as manifests/shoot does",
-                    self.right()
-                ),
-                said: Said::Refused,
-            },
+            StatusCode::UNAUTHORIZED => {
+                let problem = "the API server does not accept the credentials (401); renew the kubeconfig in the \
+                               Secret";
+                self.unread("Unauthorized", Said::Refused, problem)
+            }
+            StatusCode::FORBIDDEN => {
+                let problem = "the user of the kubeconfig may not (403); grant it this right in the shoot, as \
+                               manifests/shoot does";
+                self.unread("Forbidden", Said::Refused, problem)
+            }
             StatusCode::TOO_MANY_REQUESTS => {
                 let asks = wait.map(|wait| format!(", it asks to wait {wait:?}"));
                 let problem = format!(
@@ -144,41 +129,28 @@ impl Target {
                 self.unread("TooManyRequests", Said::Throttled(wait), &problem)
             }
             code => {
-                let message = clean(message, MAX_TEXT);
-                let message = match message.is_empty() {
-                    true => "no explanation",
-                    false => &message,
-                };
+                let explained = Some(clean(message, MAX_TEXT)).filter(|it| !it.is_empty());
                 let problem = format!(
-                    "the API server answers {} ({message}); look at its log",
-                    code.as_u16()
+                    "the API server answers {} ({}); look at its log",
+                    code.as_u16(),
+                    explained.as_deref().unwrap_or("no explanation")
                 );
-                let said = match code {
-                    // As another server than an API server says, which tells nothing of that.
-                    StatusCode::NOT_FOUND => Said::Other,
-                    _ => Said::Failed,
-                };
-                self.unread("ServerError", said, &problem)
+                self.unread("ServerError", Said::Other, &problem)
             }
         }
     }
 
-    /// A success whose body is not what was asked for, and begins so.
-    pub(super) fn unreadable(self, problem: &str, content_type: &str, start: &[u8]) -> Unread {
+    /// A success whose body, which begins so, is not what was asked for.
+    pub(super) fn unreadable(self, problem: &str, head: &response::Parts, start: &[u8]) -> Unread {
+        let content_type = head.headers.get(header::CONTENT_TYPE);
         let problem = format!(
-            "{} came, with content type '{}' and the start '{}'; check that the kubeconfig's server is \
-             no proxy or login page",
-            clean(problem, 70),
-            clean(content_type, 30),
+            "{} came, with content type '{}' and the start '{}'; see what answers there, such as a proxy, \
+             and delete what was made to no purpose",
+            clean(problem, 65),
+            clean_bytes(content_type.map_or(&[], |it| it.as_bytes()), 24),
             clean_bytes(start, 40)
         );
         self.unread("Unreadable", Said::Other, &problem)
-    }
-
-    /// An answer beyond all reason.
-    pub(super) fn too_large(self, problem: &str) -> Unread {
-        let remedy = "check what answers there, and delete what was made there to no purpose";
-        self.unread("TooLarge", Said::Other, &format!("{problem}; {remedy}"))
     }
 
     fn unread(self, reason: &'static str, said: Said, problem: &str) -> Unread {
@@ -186,7 +158,7 @@ impl Target {
             Self::Leases => "list the leases in kube-node-lease",
             Self::Nodes => "list the nodes",
             Self::Readiness => "get /readyz",
-            Self::Api => "ask for the API",
+            Self::Api => "get the API",
         };
         Unread {
             reason,
@@ -194,14 +166,14 @@ impl Target {
             said,
         }
     }
+}
 
-    fn right(self) -> &'static str {
-        match self {
-            Self::Leases => "list leases.coordination.k8s.io in namespace kube-node-lease",
-            Self::Nodes => "list nodes",
-            Self::Readiness => "get /readyz",
-            Self::Api => "get /apis/*",
-        }
+/// The cause of an error. An [`io::Error`] that wraps another error does not name it as its source.
+fn within<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+    let io = error.downcast_ref::<io::Error>();
+    match io.and_then(io::Error::get_ref) {
+        Some(inner) => Some(inner),
+        None => error.source(),
     }
 }
 
@@ -237,6 +209,7 @@ fn tls_remedy(cause: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use http::{HeaderValue, Response};
     use proptest::prelude::*;
 
     use super::*;
@@ -246,12 +219,14 @@ mod tests {
         fn messages_are_short_and_printable(text in "(?s)[\"\\\\].{0,400}", after: Duration, code in 300_u16..600) {
             let tried = Target::Leases;
             let code = StatusCode::from_u16(code).unwrap();
+            let (mut head, _) = Response::new(()).into_parts();
+            let content_type = HeaderValue::from_bytes(text.as_bytes());
+            head.headers.extend(content_type.ok().map(|it| (header::CONTENT_TYPE, it)));
             for unread in [
                 tried.late(after),
                 tried.unreachable(&io::Error::other(text.clone())),
                 tried.refused(code, Some(MAX_RETRY_AFTER), &text),
-                tried.unreadable(&text, &text, text.as_bytes()),
-                tried.too_large(&format!("the answer is larger than {} bytes", usize::MAX)),
+                tried.unreadable(&text, &head, text.as_bytes()),
             ] {
                 prop_assert!(unread.message.chars().count() <= 300, "{unread}");
                 prop_assert!(!unread.message.chars().any(char::is_control), "{unread:?}");

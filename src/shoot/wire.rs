@@ -8,38 +8,32 @@
 /// Beginning of each body; no JSON begins so.
 pub(super) const MAGIC: &[u8] = b"k8s\0";
 
-/// `runtime.Unknown`, in which everything is wrapped.
-pub(super) mod unknown {
-    pub(in super::super) const TYPE_META: u32 = 1;
-    pub(in super::super) const RAW: u32 = 2;
-    pub(in super::super) const CONTENT_ENCODING: u32 = 3;
-}
+/// `typeMeta` of `runtime.Unknown`, in which everything is wrapped.
+pub(super) const TYPE_META: u32 = 1;
+/// `raw` of it: the object.
+pub(super) const RAW: u32 = 2;
+/// `contentEncoding` of it.
+pub(super) const CONTENT_ENCODING: u32 = 3;
 /// `kind` of `runtime.TypeMeta`.
-const KIND: u32 = 2;
+pub(super) const KIND: [u32; 1] = [2];
 /// `message` of `meta/v1.Status`.
-const STATUS_MESSAGE: u32 = 3;
-
-/// `meta/v1.ObjectMeta`.
-pub(super) mod meta {
-    pub(in super::super) const NAME: u32 = 1;
-    pub(in super::super) const UID: u32 = 5;
-    pub(in super::super) const RESOURCE_VERSION: u32 = 6;
-    pub(in super::super) const DELETION_TIMESTAMP: u32 = 9;
-    pub(in super::super) const LABELS: u32 = 11;
-    pub(in super::super) const ANNOTATIONS: u32 = 12;
-    pub(in super::super) const MANAGED_FIELDS: u32 = 17;
-}
+const STATUS_MESSAGE: [u32; 1] = [3];
 
 /// Error in a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Malformed(pub(super) &'static str);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no whole protobuf ({0})")]
+pub struct Malformed(pub(super) &'static str);
 
 /// A message that ends too early.
 pub(super) const CUT_OFF: Malformed = Malformed("cut off");
+/// A field that holds something else than it should.
+const ANOTHER_TYPE: Malformed = Malformed("a field of another type");
 
 /// Content of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value<'a> {
+    /// The field is absent, which means the same as zero or nothing.
+    Absent,
     /// A whole number.
     Number(u64),
     /// A text, bytes, or a message.
@@ -52,8 +46,9 @@ impl<'a> Value<'a> {
     /// The bytes, or the message.
     pub(super) fn bytes(self) -> Result<&'a [u8], Malformed> {
         match self {
+            Self::Absent => Ok(&[]),
             Self::Bytes(bytes) => Ok(bytes),
-            Self::Number(_) | Self::Fixed => Err(Malformed("a field of another type")),
+            Self::Number(_) | Self::Fixed => Err(ANOTHER_TYPE),
         }
     }
 
@@ -65,63 +60,52 @@ impl<'a> Value<'a> {
     /// An `int32` or `int64`, of which a negative one is sent as its two's complement.
     pub(super) fn number(self) -> Result<i64, Malformed> {
         match self {
+            Self::Absent => Ok(0),
             Self::Number(number) => Ok(number.cast_signed()),
-            Self::Bytes(_) | Self::Fixed => Err(Malformed("a field of another type")),
+            Self::Bytes(_) | Self::Fixed => Err(ANOTHER_TYPE),
         }
     }
 }
 
-/// The fields of a message, as they come.
-pub(super) struct Fields<'a>(&'a [u8]);
+/// The fields of a message, as they come. Nothing of what follows an error counts.
+pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
-impl<'a> Fields<'a> {
-    pub(super) fn of(message: &'a [u8]) -> Self {
-        Self(message)
-    }
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<(u32, Value<'a>), Malformed>;
 
-    /// The next one: its number, and what it holds.
     // Half a million of them are read each second: what is made of one stays in registers so.
     #[inline(always)]
-    pub(super) fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, Malformed> {
-        if self.0.is_empty() {
-            return Ok(None);
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.0.is_empty() {
+            true => None,
+            false => Some(self.field()),
         }
+    }
+}
+
+impl<'a> Fields<'a> {
+    #[inline(always)]
+    fn field(&mut self) -> Result<(u32, Value<'a>), Malformed> {
         let (field, kind) = self.tag()?;
         let value = match kind {
             0 => Value::Number(self.number()?),
             1 => self.take(8).map(|_| Value::Fixed)?,
             2 => {
-                let length = self.number()?;
-                Value::Bytes(self.take(usize::try_from(length).unwrap_or(usize::MAX))?)
+                let length = self.length()?;
+                Value::Bytes(self.take(length)?)
             }
             5 => self.take(4).map(|_| Value::Fixed)?,
             _ => return Err(Malformed("a field of no known type")),
         };
-        Ok(Some((field, value)))
+        Ok((field, value))
     }
 
-    /// The first field, if all of it has come, and its length in bytes.
-    pub(super) fn first(mut self) -> Result<Option<(u32, Value<'a>, usize)>, Malformed> {
-        let come = self.0.len();
-        match self.next() {
-            Ok(Some((field, value))) => Ok(Some((field, value, come - self.0.len()))),
-            Ok(None) | Err(CUT_OFF) => Ok(None),
-            Err(malformed) => Err(malformed),
-        }
-    }
-
-    /// The first field, if it is bytes whose length has come: its number, that length, and after how many bytes
-    /// they begin.
-    pub(super) fn first_header(mut self) -> Result<Option<(u32, usize, usize)>, Malformed> {
-        let come = self.0.len();
-        match self.tag().and_then(|tag| Ok((tag, self.number()?))) {
-            Ok(((field, 2), length)) => {
-                let length = usize::try_from(length).unwrap_or(usize::MAX);
-                Ok(Some((field, length, come - self.0.len())))
-            }
-            Ok(_) | Err(CUT_OFF) => Ok(None),
-            Err(malformed) => Err(malformed),
-        }
+    /// Takes the beginning of a field that holds bytes: its number, and how many they are.
+    pub(super) fn header(&mut self) -> Result<(u32, usize), Malformed> {
+        let (field, 2) = self.tag()? else {
+            return Err(ANOTHER_TYPE);
+        };
+        Ok((field, self.length()?))
     }
 
     /// The number and the type of a field.
@@ -130,6 +114,11 @@ impl<'a> Fields<'a> {
         let tag = self.number()?;
         let field = u32::try_from(tag >> 3).map_err(|_| Malformed("a field without a number"))?;
         Ok((field, tag & 7))
+    }
+
+    #[inline(always)]
+    fn length(&mut self) -> Result<usize, Malformed> {
+        Ok(usize::try_from(self.number()?).unwrap_or(usize::MAX))
     }
 
     #[inline(always)]
@@ -162,41 +151,44 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// An entry of a map of texts, which need not be UTF-8.
-pub(super) fn entry(message: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
-    let (mut key, mut value) = Default::default();
-    let mut fields = Fields::of(message);
-    while let Some((field, it)) = fields.next()? {
-        match field {
-            1 => key = it.bytes()?,
-            2 => value = it.bytes()?,
-            _ => {}
-        }
-    }
-    Ok((key, value))
-}
-
-/// The field with this number; of several the last, which counts.
-pub(super) fn field(message: &[u8], number: u32) -> Result<Option<Value<'_>>, Malformed> {
-    let (mut fields, mut found) = (Fields::of(message), None);
-    while let Some((field, value)) = fields.next()? {
-        if field == number {
-            found = Some(value);
+/// The fields of a message with these numbers; of several with one number the last, which counts.
+#[inline(always)]
+pub(super) fn fields<const N: usize>(
+    message: &[u8],
+    numbers: [u32; N],
+) -> Result<[Value<'_>; N], Malformed> {
+    let mut found = [Value::Absent; N];
+    for field in Fields(message) {
+        let (number, value) = field?;
+        for (found, wanted) in found.iter_mut().zip(numbers) {
+            if wanted == number {
+                *found = value;
+            }
         }
     }
     Ok(found)
 }
 
-/// The kind that a `TypeMeta` names.
-pub(super) fn kind_of<'a>(type_meta: Value<'a>) -> Result<&'a str, Malformed> {
-    field(type_meta.bytes()?, KIND)?.map_or(Ok(""), Value::text)
+/// All fields of a message with this number.
+#[inline(always)]
+pub(super) fn repeated(
+    message: &[u8],
+    number: u32,
+) -> impl Iterator<Item = Result<&[u8], Malformed>> {
+    Fields(message).filter_map(move |field| match field {
+        Ok((found, value)) => (found == number).then(|| value.bytes()),
+        Err(malformed) => Some(Err(malformed)),
+    })
 }
 
 /// Returns the message of a `Status`, if this is one.
 pub(super) fn status_message(body: &[u8]) -> Option<&str> {
-    let body = body.strip_prefix(MAGIC)?;
-    let kind = kind_of(field(body, unknown::TYPE_META).ok()??).ok()?;
-    let status = field(body, unknown::RAW).ok()??.bytes().ok()?;
-    let message = field(status, STATUS_MESSAGE).ok()??.text().ok()?;
-    (kind == "Status").then_some(message)
+    let wrapped = body.strip_prefix(MAGIC)?;
+    let [kind, status] = fields(wrapped, [TYPE_META, RAW]).ok()?;
+    let [kind] = fields(kind.bytes().ok()?, KIND).ok()?;
+    let [message] = fields(status.bytes().ok()?, STATUS_MESSAGE).ok()?;
+    message
+        .text()
+        .ok()
+        .filter(|_| kind == Value::Bytes(b"Status"))
 }

@@ -347,7 +347,8 @@ async fn refusals() {
     let wait = |seconds| Said::Throttled(Some(Duration::from_secs(seconds)));
     let json = |code, message| Reply::status(code, "x", message);
     let text = |code, message: &str| Reply::body(code, "text/html", message.to_owned());
-    let right = "may not list leases.coordination.k8s.io in namespace kube-node-lease (403)";
+    let right =
+        "cannot list the leases in kube-node-lease: the user of the kubeconfig may not (403)";
     for (reply, reason, said, says) in [
         (
             json(401, "no"),
@@ -360,7 +361,7 @@ async fn refusals() {
         (
             json(409, "changed"),
             "ServerError",
-            Said::Failed,
+            Said::Other,
             "409 (changed)",
         ),
         (
@@ -390,25 +391,25 @@ async fn refusals() {
         (
             json(500, "etcd\u{1b}[2J gone"),
             "ServerError",
-            Said::Failed,
+            Said::Other,
             "500 (etcd [2J gone)",
         ),
         (
             text(503, "upstream\r\n error"),
             "ServerError",
-            Said::Failed,
+            Said::Other,
             "503 (upstream error)",
         ),
         (
             text(502, ""),
             "ServerError",
-            Said::Failed,
+            Said::Other,
             "502 (no explanation)",
         ),
         (
             text(302, "moved").header("Location", "https://evil"),
             "ServerError",
-            Said::Failed,
+            Said::Other,
             "302",
         ),
     ] {
@@ -430,11 +431,7 @@ async fn other_bodies_are_unreadable() {
         ),
         (
             Reply::json(200, &leases(3)),
-            &[
-                "application/json",
-                "no whole protobuf",
-                "no proxy or login page",
-            ],
+            &["application/json", "no whole protobuf", "such as a proxy"],
         ),
         (
             Reply::list(&json!({"kind": "Status"})),
@@ -442,7 +439,7 @@ async fn other_bodies_are_unreadable() {
         ),
         (
             Reply::list(&json!({"kind": "LeaseList"})),
-            &["resourceVersion"],
+            &["resourceVersion \"\" instead of a number"],
         ),
         (
             Reply::body(200, PROTOBUF, &list[..99]).until_close(),

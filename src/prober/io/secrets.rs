@@ -21,7 +21,7 @@ use crate::{
         seed::{CallError, is_for_lack_of_rights, told},
         watch::{Change, Changes, State, Watches, large_watch_config},
     },
-    shoot::{KubeconfigError, MAX_KUBECONFIG_BYTES, SEED_UNREADABLE, Unread},
+    shoot::{MAX_KUBECONFIG_BYTES, SEED_UNREADABLE, Unread},
 };
 
 #[cfg(test)]
@@ -99,10 +99,10 @@ impl Named {
     }
 
     /// Says that the kubeconfig in the Secret of this namespace cannot be used.
-    pub(crate) fn unusable(&self, namespace: &str, error: &KubeconfigError) -> Unread {
+    pub(crate) fn unusable(&self, namespace: &str, error: &Unread) -> Unread {
         let secret = format!("{namespace}/{}", self.name);
         let message = format!("the kubeconfig in the Secret {secret} cannot be used: {error}");
-        Unread::new(error.reason(), message)
+        Unread::new(error.reason, message)
     }
 
     /// Returns the kubeconfig in the Secret of this namespace. Waits for the first list.
