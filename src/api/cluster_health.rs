@@ -30,12 +30,11 @@ pub const MAX_UNHEALTHY_NODES: usize = 32;
 pub const MAX_OUTPUT: usize = 512;
 
 /// Observed state of a cluster.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ClusterState {
     /// The nodes, or the readiness of the API server, have not been seen yet.
+    #[default]
     Pending,
     /// The API server was OFFLINE and answers again.
     Connecting,

@@ -20,7 +20,7 @@ pub mod pods;
 pub mod resolve;
 pub mod run;
 pub mod runner;
-mod running;
+pub(crate) mod running;
 pub mod tally;
 pub mod tcp;
 mod tls;

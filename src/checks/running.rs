@@ -210,6 +210,6 @@ async fn repeat(
     }
 }
 
-pub(super) fn seconds(number: i32) -> Duration {
+pub(crate) fn seconds(number: i32) -> Duration {
     Duration::from_secs(number.unsigned_abs().into())
 }

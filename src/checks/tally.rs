@@ -37,8 +37,8 @@ impl From<&MetricsProvider> for Thresholds {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tally {
     thresholds: Thresholds,
-    /// What enough runs in a row have said, last; or what an earlier process has left of them.
-    pub(crate) settled: CheckResult,
+    /// What enough runs in a row have said, last.
+    settled: CheckResult,
     /// What the last run said that said something: whether it passed.
     passed: bool,
     /// How many in a row have said so.

@@ -7,12 +7,12 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{provider::timeout_of, state::Found};
+use super::state::Found;
 use crate::{
     api::MetricsProvider,
-    checks::{Outcome, Runner},
+    checks::{Outcome, Runner, running::seconds},
     runtime::metrics::ProbeMetrics,
-    shoot::{Readiness, Said, Shoot, Unread},
+    shoot::{Said, Shoot, Unread},
 };
 
 /// The time in which an API server has to say whether it is ready.
@@ -31,17 +31,11 @@ impl Looks {
         Self { metrics, runner }
     }
 
-    /// Asks over this connection whether the API server is ready, within `limit`.
-    pub(crate) async fn ready(self, shoot: Shoot, limit: Duration) -> Found {
-        let limit = limit.min(READY_LIMIT);
+    /// Asks over this connection whether the API server is ready.
+    pub(crate) async fn ready(self, shoot: Shoot) -> Found {
         let began = Instant::now();
-        let ready = shoot.readiness(limit).await;
-        let result = match &ready {
-            Ok(Readiness::Ready) => "success",
-            Ok(Readiness::NotReady(_)) => "failure",
-            Err(error) => result(error),
-        };
-        self.metrics.ended("readyz", result, began.elapsed(), limit);
+        let ready = shoot.readiness(READY_LIMIT).await;
+        self.ended("readyz", &ready, began, READY_LIMIT);
         Found::Ready(ready.map_err(|error| error.message))
     }
 
@@ -53,50 +47,43 @@ impl Looks {
         shoot: Shoot,
         (policy, cluster): (Arc<str>, Arc<str>),
     ) -> Option<Outcome> {
-        let limit = timeout_of(&provider);
-        let api = provider.api_service.as_deref();
-        if let Some((version, group)) = api.and_then(|name| name.split_once('.')) {
-            return self.serves(&shoot, group, version, limit).await;
+        let limit = seconds(provider.timeout_seconds);
+        if let Some(action) = &provider.http_get {
+            let runner = self.runner.of(&policy);
+            return Some(runner.http_get(&cluster, action, limit).await);
         }
-        let action = provider.http_get.as_ref()?;
-        let runner = self.runner.of(&policy);
-        Some(runner.http_get(&cluster, action, limit).await)
-    }
-
-    async fn serves(
-        &self,
-        shoot: &Shoot,
-        group: &str,
-        version: &str,
-        limit: Duration,
-    ) -> Option<Outcome> {
+        let (version, group) = provider.api_service.as_deref()?.split_once('.')?;
         let began = Instant::now();
         let served = shoot.serves(group, version, limit).await;
-        let result = match &served {
-            Ok(()) => "success",
-            Err(error) if error.said == Said::Refused => "unknown",
-            Err(error) => result(error),
+        self.ended("apiService", &served, began, limit);
+        let Err(error) = served else {
+            return Some(Outcome::Success);
         };
-        let took = began.elapsed();
-        self.metrics.ended("apiService", result, took, limit);
-        match served {
-            Ok(()) => Some(Outcome::Success),
-            Err(error) => match error.said {
-                // What is refused to us may work all the same.
-                Said::Refused => Some(Outcome::Unknown(error.message)),
-                // An API server that breaks the connection, or has too much to do, tells nothing of what
-                // stands behind it.
-                Said::Throttled(_) | Said::Broken => None,
-                Said::Late | Said::Other => Some(Outcome::Failure(error.message)),
-            },
+        match error.said {
+            // What is refused to us may work all the same.
+            Said::Refused => Some(Outcome::Unknown(error.message)),
+            // An API server that breaks the connection, or has too much to do, tells nothing of what
+            // stands behind it.
+            Said::Throttled(_) | Said::Broken => None,
+            Said::Late | Said::Other => Some(Outcome::Failure(error.message)),
         }
     }
-}
 
-fn result(error: &Unread) -> &'static str {
-    match error.said {
-        Said::Late => "timeout",
-        Said::Throttled(_) => "throttled",
-        _ => "failure",
+    /// Counts a request that has ended so.
+    fn ended<T>(
+        &self,
+        kind: &'static str,
+        answer: &Result<T, Unread>,
+        began: Instant,
+        limit: Duration,
+    ) {
+        let result = match answer.as_ref().map_err(|error| error.said) {
+            Ok(_) => "success",
+            Err(Said::Late) => "timeout",
+            Err(Said::Throttled(_)) => "throttled",
+            Err(Said::Refused) => "unknown",
+            Err(Said::Broken | Said::Other) => "failure",
+        };
+        self.metrics.ended(kind, result, began.elapsed(), limit);
     }
 }

@@ -5,17 +5,22 @@ use crate::{
     shoot::Node,
 };
 
-/// A node that is not ready, or has not said that it is.
-const NOT_READY: &str = "NotReady";
-/// The conditions by which a node reports pressure, as Kubernetes calls them.
-const PID_PRESSURE: &str = "PIDPressure";
-const MEMORY_PRESSURE: &str = "MemoryPressure";
-const DISK_PRESSURE: &str = "DiskPressure";
+/// The problem of a node that is not ready, or has not said that it is.
+pub(super) const NOT_READY: &str = "NotReady";
+/// Conditions by which a node reports pressure, as Kubernetes calls them.
+pub(crate) const PID_PRESSURE: &str = "PIDPressure";
+pub(crate) const MEMORY_PRESSURE: &str = "MemoryPressure";
+pub(crate) const DISK_PRESSURE: &str = "DiskPressure";
 
-/// All of these, from the worst.
-const PRESSURES: [&str; 3] = [PID_PRESSURE, MEMORY_PRESSURE, DISK_PRESSURE];
+/// Problems of a node, from the worst, each with its words in a sentence.
+const PROBLEMS: [(&str, &str); 4] = [
+    (NOT_READY, "not ready"),
+    (PID_PRESSURE, "under PID pressure"),
+    (MEMORY_PRESSURE, "under memory pressure"),
+    (DISK_PRESSURE, "under disk pressure"),
+];
 
-/// So many nodes are named in a message.
+/// Number of nodes that are named in a message.
 const NAMED: usize = 3;
 
 /// The nodes of a cluster, counted.
@@ -25,14 +30,8 @@ pub struct NodeCounts {
     pub all: usize,
     /// Number of those that are ready and under no pressure.
     pub well: usize,
-    /// Number of those that are not ready, or have not said so lately.
-    pub not_ready: usize,
-    /// Number of those that run out of process IDs.
-    pub pid_pressure: usize,
-    /// Number of those that run out of memory.
-    pub memory_pressure: usize,
-    /// Number of those that run out of disk.
-    pub disk_pressure: usize,
+    /// Number of those with each problem.
+    troubled: [usize; PROBLEMS.len()],
     /// The first [`MAX_UNHEALTHY_NODES`] that are not as they should be, by name.
     pub unhealthy: Vec<UnhealthyNode>,
 }
@@ -40,111 +39,67 @@ pub struct NodeCounts {
 impl NodeCounts {
     /// Counts these.
     pub fn of(nodes: &[Node]) -> Self {
-        let mut counts = Self {
-            all: nodes.len(),
-            ..Self::default()
-        };
-        for node in nodes {
-            let problems = problems(node);
-            if problems.is_empty() {
-                counts.well += 1;
-                continue;
-            }
-            for problem in &problems {
-                *match *problem {
-                    PID_PRESSURE => &mut counts.pid_pressure,
-                    MEMORY_PRESSURE => &mut counts.memory_pressure,
-                    DISK_PRESSURE => &mut counts.disk_pressure,
-                    _ => &mut counts.not_ready,
-                } += 1;
-            }
-            counts.name(UnhealthyNode {
-                name: shown(&node.name).to_owned(),
-                problems: problems.into_iter().map(str::to_owned).collect(),
-            });
+        let mut unhealthy: Vec<_> = nodes.iter().filter_map(unhealthy).collect();
+        let with = |problem| unhealthy.iter().filter(|it| has(it, problem)).count();
+        let troubled = PROBLEMS.map(|(problem, _)| with(problem));
+        let (all, well) = (nodes.len(), nodes.len() - unhealthy.len());
+        unhealthy.sort_by(|one, other| one.name.cmp(&other.name));
+        unhealthy.truncate(MAX_UNHEALTHY_NODES);
+        Self {
+            all,
+            well,
+            troubled,
+            unhealthy,
         }
-        counts
+    }
+
+    /// Number of nodes with this problem.
+    pub(crate) fn with(&self, problem: &str) -> usize {
+        let mut counts = self.troubled.iter().zip(PROBLEMS);
+        let count = counts.find(|(_, (it, _))| *it == problem);
+        count.map_or(0, |(count, _)| *count)
     }
 
     /// Troubles of these nodes, from the worst, each as a part of a sentence.
-    pub(super) fn troubles(&self) -> Vec<String> {
-        let kinds = [
-            (self.not_ready, NOT_READY, "not ready"),
-            (self.pid_pressure, PID_PRESSURE, "under PID pressure"),
-            (
-                self.memory_pressure,
-                MEMORY_PRESSURE,
-                "under memory pressure",
-            ),
-            (self.disk_pressure, DISK_PRESSURE, "under disk pressure"),
-        ];
-        let some = kinds.into_iter().filter(|(count, ..)| *count > 0);
-        some.map(|(count, problem, words)| {
+    pub(super) fn troubles(&self) -> impl Iterator<Item = String> {
+        let troubles = self.troubled.into_iter().zip(PROBLEMS);
+        let troubles = troubles.filter(|(count, _)| *count > 0);
+        troubles.map(|(count, (problem, words))| {
             let verb = if count == 1 { "is" } else { "are" };
-            let names = named(self, count, problem);
-            format!("{count} of {} nodes {verb} {words}{names}", self.all)
+            let named = self.unhealthy.iter().filter(|node| has(node, problem));
+            let mut names: Vec<_> = named.map(|node| &*node.name).take(NAMED).collect();
+            if names.len() < count {
+                names.push("…");
+            }
+            let (all, names) = (self.all, names.join(", "));
+            format!("{count} of {all} nodes {verb} {words} ({names})")
         })
-        .collect()
-    }
-
-    /// Tells whether these are other troubles than what was said. More nodes that are well are none.
-    pub fn is_news(&self, said: &Self) -> bool {
-        let (all, well) = (said.all, said.well);
-        let as_many = Self {
-            all,
-            well,
-            ..self.clone()
-        };
-        as_many != *said
     }
 
     /// Some nodes of all, as ClusterHealth shows it: `0/3`.
     pub fn of_all(&self, some: usize) -> String {
         format!("{some}/{}", self.all)
     }
-
-    /// Adds a node that is not as it should be, if there is room.
-    pub fn name(&mut self, node: UnhealthyNode) {
-        let at = self
-            .unhealthy
-            .partition_point(|known| known.name < node.name);
-        self.unhealthy.insert(at, node);
-        self.unhealthy.truncate(MAX_UNHEALTHY_NODES);
-    }
 }
 
-/// Returns what is wrong with a node, in the words of a ClusterHealth.
-fn problems(node: &Node) -> Vec<&'static str> {
-    let is_true = |condition: &str| node.true_conditions.iter().any(|it| it == condition);
-    let not_ready = (!node.is_ready()).then_some(NOT_READY);
-    let pressures = PRESSURES.into_iter().filter(|it| is_true(it));
-    not_ready.into_iter().chain(pressures).collect()
+/// Describes a node that is not as it should be. The shoot may give it any name.
+fn unhealthy(node: &Node) -> Option<UnhealthyNode> {
+    let problems = PROBLEMS.into_iter().map(|(problem, _)| problem);
+    let problems = problems.filter(|problem| match *problem {
+        NOT_READY => !node.is_ready(),
+        pressure => node.true_conditions.iter().any(|it| it == pressure),
+    });
+    let problems: Vec<_> = problems.map(str::to_owned).collect();
+    let name = match is_dns_subdomain(&node.name) {
+        true => &*node.name,
+        false => "(not a name)",
+    };
+    let name = name.to_owned();
+    (!problems.is_empty()).then_some(UnhealthyNode { name, problems })
 }
 
-/// The name of a node, if it is one that an object can have: the shoot may say anything.
-fn shown(name: &str) -> &str {
-    if is_dns_subdomain(name) {
-        name
-    } else {
-        "(not a name)"
-    }
-}
-
-/// The first of those with this problem, in brackets.
-fn named(counts: &NodeCounts, count: usize, problem: &str) -> String {
-    let with = |node: &&UnhealthyNode| node.problems.iter().any(|it| it == problem);
-    let names: Vec<&str> = counts
-        .unhealthy
-        .iter()
-        .filter(with)
-        .take(NAMED)
-        .map(|node| &*node.name)
-        .collect();
-    match names.len() {
-        0 => String::new(),
-        some if some < count => format!(" ({}, and {} more)", names.join(", "), count - some),
-        _ => format!(" ({})", names.join(", ")),
-    }
+fn has(node: &UnhealthyNode, problem: &str) -> bool {
+    node.problems.iter().any(|it| it == problem)
 }
 
 #[cfg(test)]
@@ -157,10 +112,7 @@ mod tests {
             name: name.into(),
             ..Node::default()
         });
-        let troubles = NodeCounts::of(&nodes).troubles();
-        assert_eq!(
-            troubles,
-            ["5 of 5 nodes are not ready (a, b, c, and 2 more)"]
-        );
+        let troubles: Vec<_> = NodeCounts::of(&nodes).troubles().collect();
+        assert_eq!(troubles, ["5 of 5 nodes are not ready (a, b, c, …)"]);
     }
 }

@@ -1,103 +1,79 @@
 //! Something that serves the metrics of a cluster: what the looks at it come to.
 
-use std::{mem, time::Duration};
-
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use tokio::time::Instant;
 
 use crate::{
     api::{CheckResult, CheckStatus, CheckType, MAX_OUTPUT, MetricsProvider},
-    checks::{Outcome, Tally},
+    checks::{Outcome, Tally, running::seconds},
+    util::text::clean,
 };
 
 /// A provider of metrics.
 #[derive(Clone, Debug)]
 pub(super) struct Provider {
-    settings: MetricsProvider,
-    /// When it is looked at next.
-    due: Instant,
-    /// When the last look began.
-    began: Instant,
+    pub(super) settings: MetricsProvider,
+    /// When it is looked at next; `None` stands for as soon as possible.
+    due: Option<Instant>,
     tally: Tally,
-    /// Status for the ClusterHealth.
-    pub(super) status: CheckStatus,
+    /// Time of the last change of its result.
+    since: Option<Timestamp>,
 }
 
 impl Provider {
-    /// A provider that has not been looked at since `recalled` was written of it.
-    pub(super) fn new(
-        settings: MetricsProvider,
-        recalled: Option<&CheckStatus>,
-        now: Instant,
-    ) -> Self {
-        let kind = match settings.api_service {
-            Some(_) => CheckType::ApiService,
-            None => CheckType::HttpGet,
-        };
-        let recalled = recalled.filter(|known| known.r#type == kind);
-        let status = recalled.cloned().unwrap_or_else(|| CheckStatus {
-            name: settings.name.clone(),
-            role: None,
-            r#type: kind,
-            result: CheckResult::Unknown,
-            since: None,
-            message: None,
-        });
-        let mut tally = Tally::new(&settings);
-        tally.settled = status.result;
+    /// A provider that has not been looked at yet.
+    pub(super) fn new(settings: MetricsProvider) -> Self {
         Self {
+            due: None,
+            tally: Tally::new(&settings),
+            since: None,
             settings,
-            due: now,
-            began: now,
-            tally,
-            status,
         }
     }
 
-    /// Begins a look at it, if one is due, by these settings.
+    /// Begins a look at it, if one is due, by these settings. None begins before it has ended.
     pub(super) fn begin(&mut self, at: Instant) -> Option<MetricsProvider> {
-        if self.due > at {
+        if self.due > Some(at) {
             return None;
         }
-        self.began = at;
-        // None begins before it has ended.
-        self.due = at + self.period().max(2 * timeout_of(&self.settings));
+        let (period, timeout) = (self.settings.period_seconds, self.settings.timeout_seconds);
+        self.due = Some(at + seconds(period.max(timeout)));
         Some(self.settings.clone())
     }
 
-    /// Takes in what a look has come to. Returns whether its result is another.
-    pub(super) fn take(&mut self, outcome: Option<Outcome>, at: Instant, now: Timestamp) -> bool {
-        self.due = at.max(self.began + self.period());
-        let Some(outcome) = outcome else { return false };
+    /// Takes in what a look has come to.
+    pub(super) fn take(&mut self, outcome: Outcome, now: Timestamp) {
+        let before = self.tally.result();
         self.tally.count(outcome);
-        let status = &mut self.status;
-        let message = self.tally.message();
-        status.message = message.map(|message| message.chars().take(MAX_OUTPUT).collect());
-        let before = mem::replace(&mut status.result, self.tally.result());
-        let changed = status.result != before;
-        if changed || status.since.is_none() {
-            status.since = Some(Time(now));
+        if self.since.is_none() || before != self.tally.result() {
+            self.since = Some(now);
         }
-        changed
     }
 
     /// Its name and how it fails, if it does.
     pub(super) fn failing(&self) -> Option<String> {
-        let how = self.status.message.as_deref().unwrap_or("fails");
-        let fails = self.status.result == CheckResult::Failing;
-        fails.then(|| format!("{}: {how}", self.status.name))
+        let fails = self.tally.result() == CheckResult::Failing;
+        let how = self.tally.message().filter(|_| fails)?;
+        Some(format!(
+            "{}: {}",
+            self.settings.name,
+            clean(&how, MAX_OUTPUT)
+        ))
     }
 
-    fn period(&self) -> Duration {
-        seconds(self.settings.period_seconds)
+    /// Returns what a ClusterHealth shows of it.
+    pub(super) fn status(&self) -> CheckStatus {
+        let message = self.tally.message();
+        CheckStatus {
+            name: self.settings.name.clone(),
+            role: None,
+            r#type: match self.settings.api_service {
+                Some(_) => CheckType::ApiService,
+                None => CheckType::HttpGet,
+            },
+            result: self.tally.result(),
+            since: self.since.map(Time),
+            message: message.map(|text| clean(&text, MAX_OUTPUT)),
+        }
     }
-}
-
-/// The time that a look at one may take.
-pub(super) fn timeout_of(provider: &MetricsProvider) -> Duration {
-    seconds(provider.timeout_seconds)
-}
-
-fn seconds(number: i32) -> Duration {
-    Duration::from_secs(u64::try_from(number).unwrap_or(1))
 }

@@ -52,10 +52,6 @@ struct ClusterLoop {
     acting: Acting,
     /// `None` while the cluster is not probed.
     reader: Option<LeaseReader>,
-    /// What an earlier run has left, until the cluster is probed.
-    recalled: Record,
-    /// State from which the reader goes on, until it has.
-    begins: Option<Arc<Observation>>,
     checks: Checks,
     /// When the protection will have lasted for too long.
     overdue_at: Option<Instant>,
@@ -105,7 +101,6 @@ pub(super) async fn run(
                     protected: false,
                     cut: None,
                     awaits: None,
-                    observation: None,
                     settings: settings.clone(),
                 };
                 LeaseReader::obtain(&mut reader, &name, orders);
@@ -172,8 +167,6 @@ async fn lead(
         checks: Checks::new(name.clone(), term.checks.clone()),
         reader,
         policy: policy.map(Arc::from),
-        recalled: known,
-        begins: None,
         uid: None,
         view: None,
         counted: InState::of(&term.metrics.observed),
@@ -247,17 +240,13 @@ impl ClusterLoop {
         let decider = self.acting.decider();
         let Some(settings) = decider.treatment().settings().cloned() else {
             self.checks.stop();
-            (self.reader, self.recalled, self.view) = (None, None, None);
+            (self.reader, self.view) = (None, None);
             return;
         };
         self.checks.adopt(&settings.policy, &settings.checks);
         let now = Instant::now();
         if self.view.is_none() {
-            // What an earlier run has left is shown until there is something else.
-            let (observer, recalled) = (settings.observer.clone(), self.recalled.take());
-            let observation = Observation::new(observer, recalled.as_deref(), now, fastrand::f64());
-            self.view = Some(observation.view());
-            self.begins = Some(Arc::new(observation));
+            self.view = Some(Observation::new(settings.observer.clone()).view());
         }
         let orders = ReadSettings {
             context: self.acting.term.reads.clone(),
@@ -265,7 +254,6 @@ impl ClusterLoop {
             protected: decider.protection() != Protection::None,
             cut: decider.cut(),
             awaits: decider.awaits_nodes(now).map(|(since, _)| since),
-            observation: self.begins.clone(),
             settings,
         };
         LeaseReader::obtain(&mut self.reader, &self.name, orders);
@@ -282,11 +270,7 @@ impl ClusterLoop {
             // It was read by settings that are not in force any more.
             return false;
         }
-        if self.begins.is_some() && read.leases.is_none() {
-            // Of a term the leases are reported first.
-            return false;
-        }
-        (self.view, self.begins) = (Some(read.view), None);
+        self.view = Some(read.view);
         if let Some(leases) = &read.leases {
             let gate = self.checks.gate();
             self.acting.learn(Input::Leases(leases.as_ref(), gate));

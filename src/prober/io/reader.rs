@@ -57,8 +57,6 @@ pub(crate) struct ReadSettings {
     pub(crate) cut: Option<(Since, bool)>,
     /// Since when a restore has been allowed that waits for nodes, if one does.
     pub(crate) awaits: Option<Instant>,
-    /// State from which a term goes on; needed until the term's first result has come.
-    pub(crate) observation: Option<Arc<Observation>>,
 }
 
 /// The result of a read.
@@ -93,14 +91,10 @@ impl LeaseReader {
         // One waits to be taken up, while the next is read.
         let (news, reads) = mpsc::channel(1);
         let (settings, evidence) = (&orders.settings, &orders.context.evidence);
-        let observation = orders.observation.clone().map(Arc::unwrap_or_clone);
-        let observation = observation.unwrap_or_else(|| {
-            Observation::new(settings.observer.clone(), None, Instant::now(), 0.0)
-        });
         let task = Box::new(Task {
             sources: evidence.of(name.clone(), &settings.secret_name),
             judge: LeaseJudge::new(settings.rules),
-            observation,
+            observation: Observation::new(settings.observer.clone()),
             name,
             orders,
             receiver,
@@ -185,10 +179,11 @@ impl Task {
         }
         if !Arc::ptr_eq(context, &before.context) {
             self.judge.begin_term();
-            if let Some(observation) = &self.orders.observation {
-                self.observation = Observation::clone(observation);
-            }
-        } else if is_changed || self.orders.uid != before.uid {
+        }
+        if self.orders.uid != before.uid {
+            self.observation = Observation::default();
+        }
+        if is_changed || self.orders.uid != before.uid {
             // What is being read may be about the former.
             (self.beside, self.nodes.under_way) = (JoinSet::new(), None);
             let (now, draw) = (Instant::now(), fastrand::f64());
@@ -216,7 +211,7 @@ impl Task {
             self.judged(conclusion);
         }
         match &reached {
-            Ok(()) => self.observation.reached(began),
+            Ok(()) => self.observation.reached(),
             Err(why) => self.observation.unreached(began, why),
         }
         self.report(Some(read)).await;
@@ -274,7 +269,7 @@ impl Task {
             }
             Verdict::Undetermined(_) => return,
         };
-        self.observation.judged(now, silent);
+        self.observation.judged(silent);
     }
 
     /// Reports what was read, if anybody hears it.

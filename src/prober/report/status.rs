@@ -4,15 +4,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::{
     ClusterReport,
-    finding::{Finding, PENDING, is_meant, judged, reason},
+    finding::{Finding, HEALTHY, PENDING, is_meant, judged, reason},
     wording,
 };
 use crate::{
     api::{
-        Action, CheckResult, CheckStatus, ClusterHealthStatus, Duration, LastAction, LeaseCounts,
-        Mode, OUTAGE, Protection,
+        Action, CheckResult, CheckStatus, ClusterHealthStatus, ClusterState, Duration, LastAction,
+        LeaseCounts, Mode, OUTAGE, Protection,
     },
-    observer::NodeCounts,
+    observer::nodes::{DISK_PRESSURE, MEMORY_PRESSURE, NodeCounts, PID_PRESSURE},
     prober::verdict::Assessment,
     report::conditions::{self, DEGRADED, PROTECTED_TOO_LONG, PROTECTING, READY, condition},
 };
@@ -41,9 +41,9 @@ pub(super) fn status(report: &ClusterReport) -> ClusterHealthStatus {
         state,
         state_message: observed.map(|view| conditions::bounded(&view.message)),
         nodes: of_all(|nodes| nodes.well),
-        nodes_pid_pressure: of_all(|nodes| nodes.pid_pressure),
-        nodes_memory_pressure: of_all(|nodes| nodes.memory_pressure),
-        nodes_disk_pressure: of_all(|nodes| nodes.disk_pressure),
+        nodes_pid_pressure: of_all(|nodes| nodes.with(PID_PRESSURE)),
+        nodes_memory_pressure: of_all(|nodes| nodes.with(MEMORY_PRESSURE)),
+        nodes_disk_pressure: of_all(|nodes| nodes.with(DISK_PRESSURE)),
         unhealthy_nodes: nodes
             .map(|nodes| nodes.unhealthy.clone())
             .unwrap_or_default(),
@@ -77,7 +77,13 @@ pub(super) fn status(report: &ClusterReport) -> ClusterHealthStatus {
 /// Returns whether all is known that a status tells. Until then, what an earlier run left may stand.
 pub(super) fn is_complete(status: &ClusterHealthStatus) -> bool {
     let unrun = |it: &CheckStatus| it.result == CheckResult::Unknown && it.since.is_none();
-    status.reason.as_deref() != Some(PENDING)
+    let reason = status.reason.as_deref();
+    // A protected cluster has been found to be silent, and has to be again.
+    let is_judged =
+        status.protection == Protection::None || [Some(OUTAGE), Some(HEALTHY)].contains(&reason);
+    reason != Some(PENDING)
+        && is_judged
+        && status.state != Some(ClusterState::Pending)
         && (status.state.is_none() || status.nodes.is_some())
         && !status.checks.iter().any(unrun)
 }

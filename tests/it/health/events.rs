@@ -52,7 +52,7 @@ const OUTAGE: [(&str, &[&str]); 5] = [
 const RECOVERY: [(&str, &[&str]); 5] = [
     (
         "ClusterHealth a",
-        &["Normal Restoring", "Normal PENDING", "Normal Restored"],
+        &["Normal Restoring", "Normal ONLINE", "Normal Restored"],
     ),
     ("Deployment ca", &["Normal ScaledUp"]),
     ("Deployment kcm", &["Normal ScaledUp"]),

@@ -69,13 +69,10 @@ impl Task {
         let settings = self.orders.settings.clone();
         for look in self.observation.begin(now) {
             let (looks, shoot) = (looks.clone(), shoot.clone());
-            let (limit, names) = (
-                settings.rules.timeout,
-                (settings.policy.clone(), self.name.clone()),
-            );
+            let names = (settings.policy.clone(), self.name.clone());
             self.spawn(async move {
                 Beside::State(match look {
-                    Look::Ready => looks.ready(shoot, limit).await,
+                    Look::Ready => looks.ready(shoot).await,
                     Look::Provider(place, provider) => {
                         Found::Provider(place, looks.provider(provider, shoot, names).await)
                     }
@@ -125,9 +122,8 @@ impl Task {
             return;
         };
         let (at, now) = (Instant::now(), wall());
-        if self.observation.take(found, at, now, fastrand::f64()) {
-            self.report(None).await;
-        }
+        self.observation.take(found, at, now, fastrand::f64());
+        self.report(None).await;
     }
 
     fn learn(&mut self, lists: &NodeLists) -> Found {
