@@ -39,6 +39,5 @@ async fn e2e_a_seed_without_machines_is_protected_all_the_same(env: Env) -> Resu
     shoot.cut_all();
     shoot.is_protected(Protection::Active).await?;
     shoot.kubectl()?.run(&["delete", "nodes", "--all"]).await?;
-    shoot.is_protected(Protection::None).await?;
-    Ok(())
+    shoot.is_protected(Protection::None).await.map(drop)
 }
