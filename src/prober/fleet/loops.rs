@@ -160,11 +160,10 @@ impl Loops {
     /// changes the reports on policies.
     pub(super) fn ended(&mut self, ended: Result<(Id, ()), JoinError>, index: &mut Index) -> bool {
         let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
-        let mut loops = self.running.extract_if(.., |_, it| it.task == id);
-        let Some((name, _)) = loops.next() else {
+        let ended = self.running.extract_if(.., |_, it| it.task == id).next();
+        let Some((name, _)) = ended else {
             return false;
         };
-        drop(loops);
         if let Some(term) = &self.term {
             term.pace.set_clusters(self.running.len());
         }

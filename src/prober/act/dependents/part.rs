@@ -256,6 +256,8 @@ impl Part {
     fn is_urgent(&self, way: &Way) -> bool {
         match self.aim(way) {
             Aim::Down => !way.is_complete,
+            // A restore goes on once each of the level is known to be up.
+            Aim::Up if way.owes && !self.passed => true,
             _ => self.memory.owed || way.expects_marks && self.sure != Sure::Yes,
         }
     }
