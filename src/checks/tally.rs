@@ -37,7 +37,7 @@ impl From<&MetricsProvider> for Thresholds {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tally {
     thresholds: Thresholds,
-    /// What enough runs in a row have said, last.
+    /// Result that enough runs in a row have given last.
     settled: CheckResult,
     /// What the last run said that said something: whether it passed.
     passed: bool,

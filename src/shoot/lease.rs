@@ -68,8 +68,8 @@ impl RenewTime {
 /// Digest of an object's `metadata.uid`, in little room: one of each node is kept. Another object that had the same
 /// name before has another digest.
 ///
-/// That two texts have the same digest takes somebody who chooses them, who is the API server, and
-/// could as well give one UID twice.
+/// Two texts have the same digest only if somebody chooses them so. That would be the API server, which could as well
+/// give one UID twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Uid(u64);
 

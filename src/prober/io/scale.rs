@@ -40,7 +40,7 @@ pub struct Scaler {
     pub(crate) seed: Seed,
     namespace: Arc<str>,
     kinds: Kinds,
-    /// What would have to be written is refused.
+    /// Refuses what would have to be written.
     pub dry_run: bool,
 }
 

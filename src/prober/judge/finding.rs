@@ -42,9 +42,9 @@ pub enum Finding {
 /// Why what was found is not acted on yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldBack {
-    /// In one word, as the condition Protecting says it.
+    /// Word for it, as the condition Protecting says it.
     pub reason: &'static str,
-    /// As a sentence.
+    /// Sentence for it.
     pub message: Cow<'static, str>,
 }
 

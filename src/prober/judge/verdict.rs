@@ -39,7 +39,7 @@ pub struct Assessment {
     pub unknown: usize,
     /// Unknown ones that may have expired within the rounding of their stamps.
     pub expiring: usize,
-    /// Of those that count, the fresh ones whose Node says that it is Ready.
+    /// Number of those that count, are fresh, and whose Node says that it is Ready.
     pub ready: usize,
     /// Leases that do not count, by reason.
     pub excluded: BTreeMap<Exclusion, usize>,

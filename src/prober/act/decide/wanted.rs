@@ -1,5 +1,5 @@
-//! What is wanted of the dependents now, or why nothing is: computed anew after every input. The objects say whether the
-//! cluster is probed, and what is done about one that is not. Of one that is probed:
+//! The order for the dependents, or the reason why there is none: computed anew after every input. The objects say
+//! whether the cluster is probed, and what is done about one that is not. Of one that is probed:
 //!
 //! - Leases that show an outage decide, whatever the checks say.
 //! - A restore needs healthy leases, and each Gate to pass. One without a result does not pass: after a
@@ -182,7 +182,7 @@ impl Decider {
             _ => {}
         }
         match self.dependents.aim() {
-            // What is under way goes on, and what is all down is only read.
+            // A scale-down goes on, also with what somebody has scaled up meanwhile.
             Aim::Down => Ok(()),
             _ => self.confirm(Proof::length(self.verdict().1), now),
         }

@@ -1,4 +1,4 @@
-//! What is read beside the leases, over the connection that is idle after a list of them: Nodes with Machines, and
+//! Reads beside the leases, over the connection that is idle after a list of them: Nodes with Machines, and
 //! looks at the state.
 
 use std::{panic::resume_unwind, time::Duration};

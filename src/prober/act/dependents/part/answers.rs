@@ -1,5 +1,5 @@
-//! What an answer about a dependent changes, and when it is read again: as it waits, as it is where it is wanted, and
-//! after a failure.
+//! Changes that an answer about a dependent brings, and the time of its next read: while it waits, once it is where it
+//! is wanted, and after a failure.
 
 use std::time::Duration;
 
@@ -94,7 +94,7 @@ impl Part {
         }
     }
 
-    /// It was read.
+    /// Takes in what a read has shown.
     pub(super) fn seen(
         &mut self,
         found: Option<Observed>,
@@ -187,7 +187,7 @@ impl Part {
         self.look_at = Some(now + self.pause);
     }
 
-    /// It is as it is wanted, or left as it is.
+    /// Notes that it is as it is wanted, or is left as it is.
     pub(super) fn rest(&mut self, aim: Aim, way: &mut Way, now: Instant) {
         if aim != Aim::Leave {
             (self.passed, self.waits, self.conflicts) = (true, None, 0);
@@ -224,7 +224,7 @@ impl Part {
         });
     }
 
-    /// It could not be scaled, or read.
+    /// Notes that it could not be scaled, or read.
     pub(super) fn fail(&mut self, error: &ScaleError, way: &mut Way, now: Instant) {
         let (aim, is_asked) = (self.aim(way), self.asked);
         let is_unserved = error.is_about_the_kind() && !is_asked;
