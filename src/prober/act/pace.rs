@@ -4,10 +4,7 @@
 //! nodes of one seed. If their API servers starve, leases go silent again.
 
 use std::{
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -23,27 +20,18 @@ const LATEST: Duration = Duration::from_secs(5 * 60);
 /// The pace at which the clusters of a fleet are restored.
 #[derive(Debug, Default)]
 pub struct Pace {
-    clusters: AtomicU32,
     /// When [`AT_ONCE`] restores are free again.
     free: Mutex<Option<Instant>>,
 }
 
 impl Pace {
-    /// Sets the number of clusters in the fleet.
-    pub(crate) fn set_clusters(&self, clusters: usize) {
-        let clusters = u32::try_from(clusters).unwrap_or(u32::MAX);
-        self.clusters.store(clusters, Ordering::Relaxed);
-    }
-
     /// Reserves the moment at which one more cluster may be restored.
     pub(crate) fn reserve(&self, now: Instant) -> Instant {
-        let clusters = self.clusters.load(Ordering::Relaxed).max(1);
-        let pause = PAUSE.min(LATEST / clusters);
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let ahead = free.map_or(Duration::ZERO, |free| free.duration_since(now));
         let ahead = ahead.min(LATEST);
-        *free = Some(now + ahead + pause);
-        now + ahead.saturating_sub(pause * (AT_ONCE - 1))
+        *free = Some(now + ahead + PAUSE);
+        now + ahead.saturating_sub(PAUSE * (AT_ONCE - 1))
     }
 }
 
@@ -59,15 +47,13 @@ mod tests {
     #[case(20, 0)]
     #[case(21, 200)]
     #[case(1_000, 196_000)]
-    #[case(3_000, 298_000)]
+    #[case(3_000, 296_200)]
     fn clusters_are_restored_one_after_the_other(#[case] clusters: usize, #[case] last: u64) {
         let (pace, now) = (Pace::default(), Instant::now());
-        pace.set_clusters(clusters);
         let turns = (0..clusters).map(|_| pace.reserve(now).duration_since(now));
         assert_eq!(turns.max(), Some(Duration::from_millis(last)));
     }
 
-    /// Each of a few clusters gets a moment again and again, since doubt takes it away.
     #[test]
     fn what_is_reserved_in_vain_keeps_nobody_waiting_for_long() {
         let (pace, now) = (Pace::default(), Instant::now());

@@ -141,11 +141,9 @@ impl Loops {
 
     /// Has the term of one loop begin.
     fn begin_one(&mut self, name: &Arc<str>, known: Record) {
-        let count = self.running.len();
         if let (Some(running), Some(term)) = (self.running.get_mut(name), &self.term)
             && let Some(begins) = running.begins.take()
         {
-            term.pace.set_clusters(count);
             // It waits for it, unless it is being stopped.
             let _ = begins.send(Beginning {
                 term: term.clone(),
@@ -164,9 +162,6 @@ impl Loops {
         let Some((name, _)) = ended else {
             return false;
         };
-        if let Some(term) = &self.term {
-            term.pace.set_clusters(self.running.len());
-        }
         let assignment = index.assignment(&name);
         // It may have been selected, or created, again while its loop was ending.
         if assignment.is_some_and(|it| it.selected.is_some()) {
