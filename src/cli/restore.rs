@@ -86,7 +86,7 @@ pub(super) async fn run(args: RestoreArgs) -> Result<u8, String> {
         return Ok(LEFT);
     }
     if parts.is_empty() {
-        return end(&restorer, &parts, args.all).await;
+        return Ok(end(&parts));
     }
     if args.dry_run || !parts.iter().any(|part| part.state == State::Due) {
         return Ok(LEFT);
@@ -99,11 +99,11 @@ pub(super) async fn run(args: RestoreArgs) -> Result<u8, String> {
     if stop.is_cancelled() {
         say("interrupted; run it again to go on");
     }
-    end(&restorer, &parts, args.all).await
+    Ok(end(&parts))
 }
 
 /// Reports what is left, and what the operator ignores. Returns the exit code.
-async fn end(restorer: &Restorer, parts: &[Part], all: bool) -> Result<u8, String> {
+fn end(parts: &[Part]) -> u8 {
     let ignored = parts.iter().filter(|part| part.ignored).map(|part| {
         let name = part.dependent.reference.kubectl_name();
         format!("kubectl -n {} annotate {name} {IGNORE}-", part.cluster)
@@ -114,15 +114,10 @@ async fn end(restorer: &Restorer, parts: &[Part], all: bool) -> Result<u8, Strin
     let left: Vec<String> = left.map(Part::line).collect();
     if !left.is_empty() {
         list("left:", left);
-        return Ok(LEFT);
+        return LEFT;
     }
     say("nothing is owed");
-    if all {
-        let title =
-            "policies that wait for an operator. If there is none, remove their finalizers:";
-        list(title, restorer.finalizers().await?);
-    }
-    Ok(0)
+    0
 }
 
 fn list(title: &str, lines: Vec<String>) {

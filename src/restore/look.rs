@@ -3,13 +3,13 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::{Api, Resource, ResourceExt as _, api::ListParams, core::DeserializeGuard};
+use kube::{Api, ResourceExt as _, api::ListParams, core::DeserializeGuard};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::{Part, Restorer, State, failure};
 use crate::{
-    api::{ClusterHealth, ClusterHealthStatus, FINALIZER, ProbePolicy, is_dns_subdomain},
+    api::{ClusterHealth, ClusterHealthStatus, ProbePolicy, is_dns_subdomain},
     cluster::{Dependent, Policy, Then, skip},
     gardener::Cluster,
     prober::{
@@ -123,29 +123,6 @@ impl Restorer {
         let holder = renewed.and_then(|lease| lease.holder_identity);
         let holder = holder.filter(|holder| !holder.is_empty());
         Ok(holder.map(|holder| clean(&holder, MAX_HOLDER)))
-    }
-
-    /// Returns commands that remove the operator's finalizer from the policies which are being deleted.
-    ///
-    /// # Errors
-    ///
-    /// If the policies cannot be listed.
-    pub async fn finalizers(&self) -> Result<Vec<String>, String> {
-        let policies = self.policies().await?;
-        let deleted = policies.iter().map(Resource::meta);
-        let deleted = deleted.filter(|metadata| metadata.deletion_timestamp.is_some());
-        let commands = deleted.filter_map(|metadata| {
-            let mut finalizers = metadata.finalizers.iter().flatten();
-            let place = finalizers.position(|finalizer| finalizer == FINALIZER)?;
-            let path = format!(r#""path":"/metadata/finalizers/{place}""#);
-            let test = format!(r#"{{"op":"test",{path},"value":"{FINALIZER}"}}"#);
-            let patch = format!(r#"[{test},{{"op":"remove",{path}}}]"#);
-            let name = metadata.name.as_ref().filter(|it| is_dns_subdomain(it))?;
-            Some(format!(
-                "kubectl patch probepolicy {name} --type=json -p '{patch}'"
-            ))
-        });
-        Ok(commands.collect())
     }
 }
 

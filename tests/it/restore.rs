@@ -399,27 +399,13 @@ async fn what_is_back_is_not_overruled() {
     assert_eq!(object["metadata"]["annotations"], Value::Null);
 }
 
+/// It would become a part of paths and commands.
 #[tokio::test(start_paused = true)]
-async fn finalizers_are_removed_by_a_command_that_touches_no_other() {
+async fn a_name_that_is_none_is_not_looked_at() {
     let seed = new_seed();
-    seed.put(&policy("stays"));
-    let mut policy = policy("p");
-    let ours = "dependency-watchdog.gardener.cloud/protection";
-    policy["metadata"]["finalizers"] = json!(["example.com/other", ours]);
-    seed.put(&policy);
-    policy["metadata"]["name"] = json!("$(x)");
-    seed.put(&policy);
+    put_taken(&seed, "Deployment", "$(x)", "x", Some("1"));
     put_health(&seed, "$(x)", "p", &[entry("Deployment", "x", 0, Some(1))]);
-    let (none, ours_alone) = (look(&restorer(&seed), None).await, restorer(&seed));
-    assert_eq!([none, ours_alone.finalizers().await.unwrap()], [[""; 0]; 2]);
-    seed.ask_to_delete("probepolicies", "", "$(x)");
-    seed.ask_to_delete("probepolicies", "", "p");
-    assert_eq!(
-        restorer(&seed).finalizers().await.unwrap(),
-        [format!(
-            r#"kubectl patch probepolicy p --type=json -p '[{{"op":"test","path":"/metadata/finalizers/1","value":"{ours}"}},{{"op":"remove","path":"/metadata/finalizers/1"}}]'"#
-        )]
-    );
+    assert_eq!(look(&restorer(&seed), None).await, [""; 0]);
 }
 
 /// What somebody else asks for in between.
