@@ -132,11 +132,9 @@ impl Scaler {
         Err(explain(error, verb))
     }
 
-    /// Waits for a turn to write; in a dry run there is none to wait for.
+    /// Waits for a turn to write.
     pub(crate) async fn turn_to_write(&self) {
-        if !self.dry_run {
-            self.seed.turn().await;
-        }
+        self.seed.turn().await;
     }
 
     /// Sends one write to a dependent that was [read](Self::read) before; it is its [turn](Self::turn_to_write).
