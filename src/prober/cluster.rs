@@ -74,15 +74,54 @@ pub(super) async fn run(
     stop: CancellationToken,
 ) {
     let mut reader = None;
-    assignment.mark_changed();
     let mut beginning = loop {
+        assignment.mark_changed();
+        let observing = observe(&name, &mut assignment, &context, &mut begins, &mut reader);
+        match unless_broken(&name, &stop, observing).await {
+            Some(Some(beginning)) => break beginning,
+            Some(None) => return,
+            None => reader = None,
+        }
+    };
+    loop {
+        let begun = beginning.clone();
+        let (name_of, assignment) = (name.clone(), assignment.clone());
+        let term = lead(name_of, assignment, begun, reader.take(), &stop);
+        if unless_broken(&name, &stop, term).await.is_some() {
+            return;
+        }
+        // Its knowledge is lost.
+        (beginning.known, beginning.is_start) = (None, false);
+    }
+}
+
+/// Runs a part of the loop to its end; `None` if that is a defect, after a pause.
+async fn unless_broken<T>(
+    name: &str,
+    stop: &CancellationToken,
+    part: impl Future<Output = T>,
+) -> Option<T> {
+    // A future is as large as all that it ever holds, for as long as it lives: hence the box.
+    let ended = AssertUnwindSafe(Box::pin(part)).catch_unwind().await;
+    if ended.is_err() {
+        tracing::error!(cluster = name, "the cluster's loop ended by a defect");
+        stop.run_until_cancelled(sleep(RESTART)).await;
+    }
+    ended.ok()
+}
+
+/// Observes until the term begins; `None` if it never does, since the Cluster is gone.
+async fn observe(
+    name: &Arc<str>,
+    assignment: &mut watch::Receiver<Box<Assignment>>,
+    context: &Arc<ReadContext>,
+    begins: &mut oneshot::Receiver<Beginning>,
+    reader: &mut Option<LeaseReader>,
+) -> Option<Beginning> {
+    loop {
         tokio::select! {
             biased;
-            beginning = &mut begins => match beginning {
-                Ok(beginning) => break beginning,
-                // The Cluster is gone.
-                Err(_) => return,
-            },
+            beginning = &mut *begins => return beginning.ok(),
             Ok(()) = assignment.changed() => {
                 let assignment = assignment.borrow_and_update();
                 let known = Known {
@@ -92,7 +131,7 @@ pub(super) async fn run(
                 };
                 let treatment = Treatment::new(&assignment, known);
                 let Some(settings) = treatment.settings() else {
-                    reader = None;
+                    *reader = None;
                     continue;
                 };
                 let orders = ReadSettings {
@@ -103,33 +142,9 @@ pub(super) async fn run(
                     awaits: None,
                     settings: settings.clone(),
                 };
-                LeaseReader::obtain(&mut reader, &name, orders);
+                LeaseReader::obtain(reader, name, orders);
             }
-            _ = next(&mut reader) => {}
-        }
-    };
-    loop {
-        let begun = beginning.clone();
-        let term = lead(
-            name.clone(),
-            assignment.clone(),
-            begun,
-            reader.take(),
-            &stop,
-        );
-        // A future is as large as all that it ever holds, for as long as it lives: hence the box.
-        if AssertUnwindSafe(Box::pin(term))
-            .catch_unwind()
-            .await
-            .is_ok()
-        {
-            return;
-        }
-        tracing::error!(cluster = &*name, "the cluster's loop ended by a defect");
-        // Its knowledge is lost.
-        (beginning.known, beginning.is_start) = (None, false);
-        if stop.run_until_cancelled(sleep(RESTART)).await.is_none() {
-            return;
+            _ = next(reader) => {}
         }
     }
 }

@@ -183,6 +183,8 @@ impl Loops {
     /// Ends all loops, and waits until they have ended.
     pub(super) async fn stop(mut self) {
         self.stop.cancel();
+        // Loops whose term has not begun wait for it.
+        self.running.clear();
         while self.tasks.join_next().await.is_some() {}
     }
 }
