@@ -86,7 +86,7 @@ impl Confirmed {
     }
 
     /// Why by the last answer nothing is to be scaled.
-    fn objection(&self) -> Option<HeldBack> {
+    pub(super) fn objection(&self) -> Option<HeldBack> {
         let why = match self.answer?.0 {
             Confirmation::AsKnown => return None,
             Confirmation::Unknown => {

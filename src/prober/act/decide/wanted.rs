@@ -181,11 +181,12 @@ impl Decider {
             Treatment::LetGo(_, Some(_)) => return Err(Some(NOTHING_MORE)),
             _ => {}
         }
-        match self.dependents.aim() {
-            // A scale-down goes on, also with what somebody has scaled up meanwhile.
-            Aim::Down => Ok(()),
-            _ => self.confirm(Proof::length(self.verdict().1), now),
+        // A scale-down goes on, also with what somebody has scaled up meanwhile, unless an answer came after all by
+        // which it would not have begun.
+        if self.dependents.aim() == Aim::Down && self.confirmed.objection().is_none() {
+            return Ok(());
         }
+        self.confirm(Proof::length(self.verdict().1), now)
     }
 
     /// Checks whether dependents may be restored.
