@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use http::StatusCode;
-
 use super::client::Shoot;
 use super::read::{JSON, body_of, refusal};
 use super::unread::{Target, Unread};
@@ -32,14 +30,15 @@ impl Shoot {
     pub async fn readiness(&self, limit: Duration) -> Result<Readiness, Unread> {
         let tried = Target::Readiness;
         self.exchange(tried, "/readyz", JSON, limit, async |head, body| {
-            let body = body_of(body).await;
+            let body = body_of(tried, body).await;
+            if head.status.is_success() {
+                return body.map(|_| Readiness::Ready);
+            }
+            let body = body.unwrap_or_default();
             let failed = failed_checks(&String::from_utf8_lossy(&body));
-            match head.status {
-                status if status.is_success() => Ok(Readiness::Ready),
-                StatusCode::INTERNAL_SERVER_ERROR if !failed.is_empty() => {
-                    Ok(Readiness::NotReady(failed))
-                }
-                _ => Err(refusal(tried, &head, &body)),
+            match failed.is_empty() {
+                true => Err(refusal(tried, &head, &body)),
+                false => Ok(Readiness::NotReady(failed)),
             }
         })
         .await
@@ -55,10 +54,10 @@ impl Shoot {
         let tried = Target::Api;
         let path = format!("/apis/{group}/{version}");
         self.exchange(tried, &path, JSON, limit, async |head, body| {
-            let body = body_of(body).await;
+            let body = body_of(tried, body).await;
             match head.status.is_success() {
-                true => Ok(()),
-                false => Err(refusal(tried, &head, &body)),
+                true => body.map(|_| ()),
+                false => Err(refusal(tried, &head, &body.unwrap_or_default())),
             }
         })
         .await

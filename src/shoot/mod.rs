@@ -23,4 +23,4 @@ pub use lease::{Lease, RenewTime, Uid};
 pub use list::{Item, List, MAX_ITEM_BYTES, MAX_ITEMS, MAX_NAME_BYTES};
 pub use node::Node;
 pub use read::{Consistency, LeaseRead, MAX_LEASES_BYTES, MAX_NODES_BYTES};
-pub use unread::{MAX_RETRY_AFTER, MIN_RETRY_AFTER, SEED_UNREADABLE, Said, Target, Unread};
+pub use unread::{SEED_UNREADABLE, Said, Target, Unread};

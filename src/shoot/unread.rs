@@ -11,10 +11,13 @@ use crate::util::text::{clean, clean_bytes};
 
 /// A server that asks for more patience than this is asked again all the same: a shoot must not
 /// be able to switch its own protection off.
-pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
+pub(super) const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
 
 /// A server that asks for less is not asked sooner: it is overloaded.
-pub const MIN_RETRY_AFTER: Duration = Duration::from_secs(1);
+pub(super) const MIN_RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Judgement: the pause of a server that asks for less load without saying in seconds for how long.
+const RETRY_AFTER: Duration = Duration::from_secs(10);
 
 /// The reason where something that the seed has could not be read.
 pub const SEED_UNREADABLE: &str = "SeedUnreadable";
@@ -41,9 +44,8 @@ pub enum Said {
     Late,
     /// There was no connection, or one that broke.
     Broken,
-    /// 429, and for how long it asks to wait, within [`MIN_RETRY_AFTER`] and [`MAX_RETRY_AFTER`]; `None` if it does
-    /// not say, or not in seconds.
-    Throttled(Option<Duration>),
+    /// 429, and for how long it is left alone: as it asks, within bounds.
+    Throttled(Duration),
     /// The credentials are refused.
     Refused,
     /// Something else; or it was not even asked.
@@ -121,11 +123,8 @@ impl Target {
                 self.unread("Forbidden", Said::Refused, problem)
             }
             StatusCode::TOO_MANY_REQUESTS => {
-                let asks = wait.map(|wait| format!(", it asks to wait {wait:?}"));
-                let problem = format!(
-                    "the API server is overloaded (429){}; it is asked again later",
-                    asks.unwrap_or_default()
-                );
+                let wait = wait.unwrap_or(RETRY_AFTER);
+                let problem = format!("the API server is busy (429), and left alone for {wait:?}");
                 self.unread("TooManyRequests", Said::Throttled(wait), &problem)
             }
             code => {

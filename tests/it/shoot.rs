@@ -7,7 +7,9 @@ use crate::support::{
     refusing_url, tls_with,
 };
 use dependency_watchdog::{
-    shoot::{Consistency, Dial, LeaseRead, RenewTime, Said, Shoot, Target, Unread, parse},
+    shoot::{
+        Consistency, Dial, LeaseRead, Readiness, RenewTime, Said, Shoot, Target, Unread, parse,
+    },
     util::mono_time::MonoTime,
 };
 use fake::farm::wire::PROTOBUF;
@@ -344,7 +346,7 @@ async fn a_slow_answer_within_the_limit_is_an_answer() {
 #[tokio::test]
 async fn refusals() {
     let busy = || Reply::status(429, "TooManyRequests", "slow down");
-    let wait = |seconds| Said::Throttled(Some(Duration::from_secs(seconds)));
+    let wait = |seconds| Said::Throttled(Duration::from_secs(seconds));
     let json = |code, message| Reply::status(code, "x", message);
     let text = |code, message: &str| Reply::body(code, "text/html", message.to_owned());
     let right =
@@ -364,29 +366,12 @@ async fn refusals() {
             Said::Other,
             "409 (changed)",
         ),
-        (
-            busy(),
-            "TooManyRequests",
-            Said::Throttled(None),
-            "overloaded (429);",
-        ),
+        (busy(), "TooManyRequests", wait(10), "alone for 10s"),
         (
             busy().header("Retry-After", "7"),
             "TooManyRequests",
             wait(7),
-            "asks to wait 7s",
-        ),
-        (
-            busy().header("Retry-After", "86400"),
-            "TooManyRequests",
-            wait(30),
-            "wait 30s",
-        ),
-        (
-            busy().header("Retry-After", "soon"),
-            "TooManyRequests",
-            Said::Throttled(None),
-            "(429);",
+            "alone for 7s",
         ),
         (
             json(500, "etcd\u{1b}[2J gone"),
@@ -459,6 +444,21 @@ async fn other_bodies_are_unreadable() {
         assert!(says.iter().all(|part| message.contains(part)), "{message}");
         assert!(message.chars().count() <= 300, "{message}");
     }
+}
+
+#[tokio::test]
+async fn a_success_counts_if_it_came_whole_and_a_failure_by_its_beginning() {
+    let ok = Reply::body(200, "text/plain", "ok").truncate_after(1);
+    let server = ScriptedServer::always(ok).await;
+    let asked = shoot(&server.kubeconfig());
+    let ready = asked.readiness(PATIENCE).await;
+    assert_eq!(ready.unwrap_err().said, Said::Broken);
+    let served = asked.serves("metrics.k8s.io", "v1beta1", PATIENCE).await;
+    assert_eq!(served.unwrap_err().said, Said::Broken);
+    let failed = "[-]etcd failed: reason withheld\n".to_owned() + &"[+]ping ok\n".repeat(10_000);
+    let server = ScriptedServer::always(Reply::body(500, "text/plain", failed)).await;
+    let ready = shoot(&server.kubeconfig()).readiness(PATIENCE).await;
+    assert_eq!(ready, Ok(Readiness::NotReady(vec!["etcd".to_owned()])));
 }
 
 #[tokio::test]

@@ -391,9 +391,7 @@ impl<'a> Operator<'a> {
 
     fn needed(&self) -> usize {
         let all = self.scenario.nodes + usize::from(self.scenario.joins.is_some());
-        (1..=all)
-            .find(|some| self.rules.reached(*some, all))
-            .unwrap_or(all)
+        self.rules.needed(all).min(all)
     }
 
     fn read(

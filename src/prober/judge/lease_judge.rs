@@ -267,7 +267,7 @@ impl LeaseJudge {
         self.leases.doubt_nodes();
     }
 
-    /// Takes in Nodes and Machines. A verdict that waited for them has the leases read again immediately.
+    /// Takes in Nodes and Machines. A verdict that waited for them has the leases read again as soon as they may be.
     pub fn learn(&mut self, facts: &Facts, pools: &Pools) {
         let verdict = self.assessment.as_ref().map(|seen| self.verdict(seen));
         self.leases.learn(facts, pools);
@@ -276,8 +276,11 @@ impl LeaseJudge {
             self.leases.doubt_nodes();
         }
         self.reassess();
-        if let Some(Verdict::Undetermined(Doubt::FactsOutdated | Doubt::NoCandidates)) = verdict {
-            self.last = None;
+        if let Some(Verdict::Undetermined(Doubt::FactsOutdated | Doubt::NoCandidates)) = verdict
+            && let Some(last) = &mut self.last
+            && matches!(last.outcome, ReadOutcome::Read | ReadOutcome::Counted)
+        {
+            last.outcome = ReadOutcome::Outdated;
         }
     }
 

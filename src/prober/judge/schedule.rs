@@ -7,7 +7,6 @@ use crate::{
         proof::Proof,
         verdict::{Assessment, LeaseRules},
     },
-    shoot::{MAX_RETRY_AFTER, MIN_RETRY_AFTER},
     util::mono_time::MonoTime,
 };
 
@@ -19,8 +18,6 @@ const MOST_DOUBLINGS: u32 = 12;
 /// Verdicts that are counted towards the failure threshold are this far apart, and so are reads
 /// that wait for a sign of writes before the proof can begin.
 const COUNTING: Duration = Duration::from_secs(1);
-/// Judgement: the pause of a server that asks for less load without saying for how long.
-const THROTTLED: Duration = Duration::from_secs(10);
 
 /// The end of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,10 +26,12 @@ pub(crate) enum ReadOutcome {
     Read,
     /// Success, and more verdicts like its are needed before anything is done.
     Counted,
+    /// Success, and Nodes and Machines for which its verdict waited have been read since.
+    Outdated,
     /// Failure, as the last of so many in a row.
     Failed { in_a_row: u32 },
-    /// The server asked for less load, perhaps for how long.
-    Throttled(Option<Duration>),
+    /// The server asked for less load, for so long.
+    Throttled(Duration),
 }
 
 /// The last read of the leases.
@@ -58,36 +57,31 @@ impl LeaseRules {
         let regular = started + self.interval.mul_f64(stretch);
         let suspect_at = seen.and_then(|seen| seen.suspect_at);
         let next = match last.outcome {
-            ReadOutcome::Throttled(wait) => finished + throttled_for(wait),
-            ReadOutcome::Failed { in_a_row } => {
-                let again = finished + retry_after(in_a_row);
-                suspect_at.map_or(regular, |moment| regular.min(moment.max(again)))
-            }
+            ReadOutcome::Throttled(wait) => return finished + wait,
+            ReadOutcome::Outdated => finished,
+            ReadOutcome::Failed { in_a_row } => match suspect_at {
+                Some(moment) if moment <= started => regular.min(finished + retry_after(in_a_row)),
+                _ => regular,
+            },
             ReadOutcome::Read | ReadOutcome::Counted => {
                 let counting = last.outcome == ReadOutcome::Counted;
-                let next = match seen.filter(|seen| seen.suspect()) {
+                match seen.filter(|seen| seen.suspect()) {
                     // The proof starts with the first consistent read.
                     Some(_) if proof.counts_since().is_none() => finished,
                     Some(seen) => regular.min(watched(started, seen, proof, counting)),
                     None => regular,
-                };
-                let moment = suspect_at.filter(|moment| *moment > started);
-                moment.map_or(next, |moment| next.min(moment))
+                }
             }
         };
-        next.max(finished)
+        // However many reads have failed.
+        let moment = suspect_at.filter(|moment| *moment > started);
+        moment.map_or(next, |moment| next.min(moment)).max(finished)
     }
 }
 
 /// The pause after so many failures in a row.
 pub(crate) fn retry_after(in_a_row: u32) -> Duration {
     RETRY * 2_u32.pow(in_a_row.saturating_sub(1).min(MOST_DOUBLINGS))
-}
-
-/// Pause for a server that asked for less load; `wait` if it said for how long.
-pub(crate) fn throttled_for(wait: Option<Duration>) -> Duration {
-    wait.unwrap_or(THROTTLED)
-        .clamp(MIN_RETRY_AFTER, MAX_RETRY_AFTER)
 }
 
 /// When a suspect is read after a read that started then: a third of a period later, or when its silence can be

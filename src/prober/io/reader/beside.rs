@@ -16,7 +16,7 @@ use crate::{
     },
     prober::{
         lease_judge::RATE,
-        schedule::{retry_after, throttled_for},
+        schedule::retry_after,
         sources::NodeLists,
     },
     shoot::{SEED_UNREADABLE, Said, Shoot, Unread},
@@ -146,7 +146,7 @@ impl Task {
         let again = retry_after(failures).min(MOST_PAUSE);
         let pause = match error.said {
             // Each read takes a turn of what acts on the seed, whatever the shoot asks for.
-            Said::Throttled(wait) => throttled_for(wait).max(again),
+            Said::Throttled(wait) => wait.max(again),
             _ => again,
         };
         // Machines that could not be read say nothing of the nodes' state.

@@ -40,13 +40,10 @@ fn unwritten() -> Proof {
 
 const READ: ReadOutcome = ReadOutcome::Read;
 const COUNTED: ReadOutcome = ReadOutcome::Counted;
+const THROTTLED: ReadOutcome = ReadOutcome::Throttled(Duration::from_secs(3));
 
 const fn failed(in_a_row: u32) -> ReadOutcome {
     ReadOutcome::Failed { in_a_row }
-}
-
-const fn throttled(seconds: u64) -> ReadOutcome {
-    ReadOutcome::Throttled(Some(Duration::from_secs(seconds)))
 }
 
 const CALM: (Option<f64>, Option<f64>) = (None, None);
@@ -76,10 +73,10 @@ const SUSPECT: (Option<f64>, Option<f64>) = (Some(99.0), Some(130.0));
 #[case::failed_four_times(failed(4), SUSPECT, Proof::default(), 109.0)]
 #[case::up_to_the_interval(failed(5), SUSPECT, Proof::default(), 110.0)]
 #[case::failed_for_ever(failed(u32::MAX), SUSPECT, Proof::default(), 110.0)]
-#[case::throttled(ReadOutcome::Throttled(None), SUSPECT, Proof::default(), 111.0)]
-#[case::throttled_for(throttled(3), SUSPECT, Proof::default(), 104.0)]
-#[case::throttled_for_no_time(throttled(0), CALM, Proof::default(), 102.0)]
-#[case::throttled_for_long(throttled(3600), CALM, Proof::default(), 131.0)]
+#[case::failed_often_before_suspicion(failed(5), (Some(105.0), None), Proof::default(), 105.0)]
+#[case::suspicion_while_failing(failed(1), (Some(100.5), None), Proof::default(), 101.0)]
+#[case::throttled(THROTTLED, SUSPECT, Proof::default(), 104.0)]
+#[case::outdated(ReadOutcome::Outdated, CALM, Proof::default(), 101.0)]
 fn the_next_read(
     #[case] outcome: ReadOutcome,
     #[case] (suspect_at, expires_at): (Option<f64>, Option<f64>),
@@ -101,8 +98,7 @@ fn outcomes() -> impl Strategy<Value = ReadOutcome> {
         Just(ReadOutcome::Read),
         Just(ReadOutcome::Counted),
         any::<u32>().prop_map(failed),
-        prop::option::of(any::<u64>())
-            .prop_map(|wait| ReadOutcome::Throttled(wait.map(Duration::from_millis))),
+        (1_000..30_000_u64).prop_map(|wait| ReadOutcome::Throttled(Duration::from_millis(wait))),
     ]
 }
 

@@ -40,11 +40,6 @@ impl LeaseRules {
         TOGETHER.max(self.grace * GRACES)
     }
 
-    /// Returns whether so many expired leases of `all` are an outage.
-    pub fn reached(&self, some: usize, all: usize) -> bool {
-        all > 0 && some >= self.needed(all)
-    }
-
     /// The smallest number of `all` that is an outage; it may be more than there are.
     pub fn needed(&self, all: usize) -> usize {
         share(all, self.fraction).max(self.minimum as usize)
