@@ -75,11 +75,6 @@ impl NodeCounts {
             format!("{count} of {all} nodes {verb} {words} ({names})")
         })
     }
-
-    /// Some nodes of all, as ClusterHealth shows it: `0/3`.
-    pub fn of_all(&self, some: usize) -> String {
-        format!("{some}/{}", self.all)
-    }
 }
 
 /// Describes a node that is not as it should be. The shoot may give it any name.

@@ -1,8 +1,8 @@
 //! Something that serves the metrics of a cluster: what the looks at it come to.
 
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
-use tokio::time::Instant;
 
+use super::state::Due;
 use crate::{
     api::{CheckResult, CheckStatus, CheckType, MAX_OUTPUT, MetricsProvider},
     checks::{Outcome, Tally, running::seconds},
@@ -13,36 +13,29 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct Provider {
     pub(super) settings: MetricsProvider,
-    /// When it is looked at next; `None` stands for as soon as possible.
-    due: Option<Instant>,
+    pub(super) due: Due,
     tally: Tally,
     /// Time of the last change of its result.
     since: Option<Timestamp>,
 }
 
 impl Provider {
-    /// A provider that has not been looked at yet.
-    pub(super) fn new(settings: MetricsProvider) -> Self {
+    /// A provider that is to be looked at anew, of which this may be known.
+    pub(super) fn new(settings: MetricsProvider, known: Option<&Self>) -> Self {
         Self {
-            due: None,
-            tally: Tally::new(&settings),
-            since: None,
+            due: Due::default(),
+            tally: known.map_or_else(|| Tally::new(&settings), |it| it.tally.clone()),
+            since: known.and_then(|it| it.since),
             settings,
         }
     }
 
-    /// Begins a look at it, if one is due, by these settings. None begins before it has ended.
-    pub(super) fn begin(&mut self, at: Instant) -> Option<MetricsProvider> {
-        if self.due > Some(at) {
-            return None;
-        }
-        let (period, timeout) = (self.settings.period_seconds, self.settings.timeout_seconds);
-        self.due = Some(at + seconds(period.max(timeout)));
-        Some(self.settings.clone())
-    }
-
-    /// Takes in what a look has come to.
-    pub(super) fn take(&mut self, outcome: Outcome, now: Timestamp) {
+    /// Takes in what a look has come to, if it has come to anything.
+    pub(super) fn take(&mut self, outcome: Option<Outcome>, now: Timestamp) {
+        self.due.end(seconds(self.settings.period_seconds));
+        let Some(outcome) = outcome else {
+            return;
+        };
         let before = self.tally.result();
         self.tally.count(outcome);
         if self.since.is_none() || before != self.tally.result() {
@@ -54,16 +47,12 @@ impl Provider {
     pub(super) fn failing(&self) -> Option<String> {
         let fails = self.tally.result() == CheckResult::Failing;
         let how = self.tally.message().filter(|_| fails)?;
-        Some(format!(
-            "{}: {}",
-            self.settings.name,
-            clean(&how, MAX_OUTPUT)
-        ))
+        let (name, how) = (&self.settings.name, clean(&how, MAX_OUTPUT));
+        Some(format!("{name}: {how}"))
     }
 
     /// Returns what a ClusterHealth shows of it.
     pub(super) fn status(&self) -> CheckStatus {
-        let message = self.tally.message();
         CheckStatus {
             name: self.settings.name.clone(),
             role: None,
@@ -73,7 +62,7 @@ impl Provider {
             },
             result: self.tally.result(),
             since: self.since.map(Time),
-            message: message.map(|text| clean(&text, MAX_OUTPUT)),
+            message: self.tally.message().map(|it| clean(&it, MAX_OUTPUT)),
         }
     }
 }

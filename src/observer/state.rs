@@ -100,9 +100,31 @@ pub struct Observation {
     /// whatever the Nodes say that nobody updates any more.
     silent: Option<(usize, usize)>,
     providers: Vec<Provider>,
-    /// When the nodes are to be read, and the API server is to be asked; `None` stands for as soon as possible.
+    /// When the nodes are to be read; `None` stands for as soon as possible.
     nodes_due: Option<Instant>,
-    ready_due: Option<Instant>,
+    ready_due: Due,
+}
+
+/// When something is looked at.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Due {
+    /// `None` stands for as soon as possible.
+    next: Option<Instant>,
+    /// Start of the look that is under way.
+    begun: Option<Instant>,
+}
+
+impl Due {
+    /// Begins a look, if one is due and none is under way.
+    fn begin(&mut self, at: Instant) -> Option<()> {
+        let begins = self.begun.is_none() && self.next <= Some(at);
+        begins.then(|| self.begun = Some(at))
+    }
+
+    /// Ends the look that is under way. The next one follows so long after its start.
+    pub(super) fn end(&mut self, pause: Duration) {
+        self.next = self.begun.take().map(|begun| begun + pause);
+    }
 }
 
 /// Probes in a row that did not reach the cluster.
@@ -119,22 +141,21 @@ struct Lost {
 impl Observation {
     /// Observes a cluster from now on.
     pub fn new(settings: Arc<ObserverSettings>) -> Self {
-        let providers = settings.metrics_providers.iter().cloned();
-        Self {
-            providers: providers.map(Provider::new).collect(),
-            settings,
-            ..Self::default()
-        }
+        let mut new = Self::default();
+        new.restart(settings, Instant::now(), 0.0);
+        new
     }
 
-    /// Observes it by these settings from now on. The nodes are read again within a minute: `draw`, uniform in [0, 1),
-    /// says when, since a policy may apply to a thousand clusters.
+    /// Observes it by these settings from now on; looks that were under way are given up. All begin anew, but the
+    /// nodes are read within a minute: `draw`, uniform in [0, 1), says when, since a policy may apply to a thousand
+    /// clusters.
     pub fn restart(&mut self, settings: Arc<ObserverSettings>, now: Instant, draw: f64) {
         let providers = settings.metrics_providers.iter().map(|asked| {
             let known = self.providers.iter().find(|it| it.settings == *asked);
-            known.map_or_else(|| Provider::new(asked.clone()), Clone::clone)
+            Provider::new(asked.clone(), known)
         });
         self.providers = providers.collect();
+        self.ready_due = Due::default();
         self.nodes_due = self.nodes_due.min(Some(now + OFTEN.mul_f64(draw)));
         self.settings = settings;
     }
@@ -182,7 +203,7 @@ impl Observation {
         if self.state == ClusterState::Offline {
             self.state = ClusterState::Connecting;
             (self.ready, self.nodes, self.unread) = (None, None, None);
-            (self.ready_due, self.nodes_due) = (None, None);
+            (self.ready_due, self.nodes_due) = (Due::default(), None);
         } else {
             self.settle();
         }
@@ -205,14 +226,15 @@ impl Observation {
                 self.unread = Some(why);
             }
             Found::Ready(ready) => {
-                if let Ok(Readiness::NotReady(_)) = ready {
+                self.ready_due.end(match ready {
                     // It is mostly just starting.
-                    self.ready_due = None;
-                }
+                    Ok(Readiness::NotReady(_)) => Duration::ZERO,
+                    _ => OFTEN,
+                });
                 self.ready = Some(ready);
             }
             Found::Provider(place, outcome) => {
-                if let Some((provider, outcome)) = self.providers.get_mut(place).zip(outcome) {
+                if let Some(provider) = self.providers.get_mut(place) {
                     provider.take(outcome, now);
                 }
             }
@@ -256,18 +278,15 @@ impl Observation {
         self.nodes_due <= Some(at)
     }
 
-    /// Begins all other looks that are due. What each comes to is handed to [`Self::take`]; if that is lost, it is due
-    /// again all the same.
+    /// Begins all other looks that are due. What each comes to is handed to [`Self::take`].
     pub fn begin(&mut self, at: Instant) -> Vec<Look> {
-        let mut looks = vec![];
-        if self.ready_due <= Some(at) {
-            self.ready_due = Some(at + OFTEN);
-            looks.push(Look::Ready);
-        }
-        for (place, provider) in self.providers.iter_mut().enumerate() {
-            looks.extend(provider.begin(at).map(|it| Look::Provider(place, it)));
-        }
-        looks
+        let ready = self.ready_due.begin(at).map(|()| Look::Ready);
+        let providers = self.providers.iter_mut().enumerate();
+        let providers = providers.filter_map(|(place, it)| {
+            it.due.begin(at)?;
+            Some(Look::Provider(place, it.settings.clone()))
+        });
+        ready.into_iter().chain(providers).collect()
     }
 
     /// Returns what is reported of the cluster.

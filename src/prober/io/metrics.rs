@@ -64,12 +64,9 @@ impl ProberMetrics {
                 drop(self.operations.get_or_create(&labels));
             }
         }
-        for labels in [
-            verdict_labels(Verdict::Healthy),
-            unread_labels("Unreachable"),
-        ] {
-            drop(self.verdicts.get_or_create(&labels));
-        }
+        let verdicts = &self.verdicts;
+        drop(verdicts.get_or_create(&verdict_labels(Verdict::Healthy)));
+        drop(verdicts.get_or_create(&unread_labels("Unreachable")));
         let forbidden = [("reason", SCALING_FORBIDDEN)];
         drop(self.scale_failures.get_or_create(&forbidden));
         drop(self.durations.duration(LEASES, "success"));

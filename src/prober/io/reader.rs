@@ -102,6 +102,7 @@ impl LeaseReader {
             draw: 0.0,
             redialled: None,
             beside: JoinSet::new(),
+            put_off: false,
             connection: Arc::default(),
             nodes: NodeReads::default(),
         });
@@ -138,6 +139,8 @@ struct Task {
     /// When the connection was given up because it showed no writes.
     redialled: Option<Instant>,
     beside: JoinSet<Beside>,
+    /// The last list was followed by nothing beside the leases, since another one was due immediately.
+    put_off: bool,
     /// The turn of what is read beside the leases: two at the same time need two connections.
     connection: Arc<Mutex<()>>,
     nodes: NodeReads,

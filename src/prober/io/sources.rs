@@ -86,7 +86,7 @@ impl Evidence {
     ///
     /// # Errors
     ///
-    /// If one of them cannot be read.
+    /// If the Nodes cannot be read.
     pub(crate) async fn nodes(
         self,
         cluster: Arc<str>,
@@ -102,13 +102,16 @@ impl Evidence {
         };
         let began = MonoTime::now();
         let (nodes, bytes) = shoot.nodes(consistency, NODES_LIMIT).await?;
-        let machines = match &seed {
-            Some(seed) => Self::machines(&cluster, seed).await.map_err(|problem| {
-                let place = format!("the Machines in namespace {cluster}");
-                let message = format!("{place} could not be read from the seed: {problem}");
-                Unread::new(SEED_UNREADABLE, message)
-            })?,
-            None => None,
+        let (machines, has_machines) = match &seed {
+            Some(seed) => match Self::machines(&cluster, seed).await {
+                Ok(machines) => (machines, Ok(true)),
+                Err(problem) => {
+                    let place = format!("the Machines in namespace {cluster}");
+                    let message = format!("{place} could not be read from the seed: {problem}");
+                    (None, Err(Unread::new(SEED_UNREADABLE, message)))
+                }
+            },
+            None => (None, Ok(false)),
         };
         Ok(NodeLists {
             facts: Facts {
@@ -116,7 +119,7 @@ impl Evidence {
                 nodes,
                 machines,
             },
-            has_machines: seed.is_some(),
+            has_machines,
             bytes,
         })
     }
@@ -154,8 +157,8 @@ impl Evidence {
 /// The Nodes and Machines of one cluster.
 pub(crate) struct NodeLists {
     pub(crate) facts: Facts,
-    /// Machines were asked for, and neither came from a cache.
-    pub(crate) has_machines: bool,
+    /// Machines were asked for, and neither came from a cache; or why the Machines could not be read.
+    pub(crate) has_machines: Result<bool, Unread>,
     /// The size of the list of Nodes.
     pub(crate) bytes: usize,
 }

@@ -36,7 +36,7 @@ pub(super) fn status(report: &ClusterReport) -> ClusterHealthStatus {
     let observed = report.observed.as_ref();
     let state = observed.map(|view| view.state);
     let nodes = observed.and_then(|view| view.nodes.as_ref());
-    let of_all = |count: fn(&NodeCounts) -> usize| nodes.map(|nodes| nodes.of_all(count(nodes)));
+    let of_all = |of: fn(&NodeCounts) -> usize| nodes.map(|it| format!("{}/{}", of(it), it.all));
     ClusterHealthStatus {
         state,
         state_message: observed.map(|view| conditions::bounded(&view.message)),

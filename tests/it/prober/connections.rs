@@ -3,18 +3,19 @@
 
 use std::time::Duration;
 
-use crate::support::{Read, World, assert_back, first_write, policy, run};
+use crate::support::{Failure, Read, World, assert_back, change_policy, first_write, run};
+use serde_json::json;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// That of [`policy`].
+/// That of the policy.
 const GRACE: Duration = Duration::from_secs(40);
 
 /// The cluster `a`, healthy for a while, under a policy whose probes may take that long.
 async fn healthy(timeout: &str) -> World {
     let mut world = World::new(&["a"]).await;
-    let mut patient = policy("p");
-    patient["spec"]["probeTimeout"] = timeout.into();
-    world.seed.put(&patient);
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["probeTimeout"] = timeout.into();
+    });
     world.start();
     world.reason("a", "Healthy").await;
     world.more_reads("a", Read::Cached, 2).await;
@@ -82,4 +83,23 @@ async fn facts_take(seconds: u32, latest: u32) {
         let gap = pair[1].0 - pair[0].0;
         assert!(gap <= 4 * SECOND, "{seconds} s: {gap:?}");
     }
+}
+
+/// Looks that hang neither pile up, nor keep the Nodes that a proof needs waiting.
+#[tokio::test]
+async fn looks_that_hang_do_not_prevent_protection() {
+    let mut world = World::new(&["a"]).await;
+    change_policy(&world, "p", |policy| {
+        let api = "v1beta1.metrics.k8s.io";
+        let provider = |name| json!({"name": name, "apiService": api, "periodSeconds": 1});
+        let providers = ["a", "b", "c", "d", "e", "f", "g", "h"].map(provider);
+        policy["spec"]["probeInterval"] = json!("5s");
+        policy["spec"]["observer"] = json!({"metricsProviders": providers});
+    });
+    world.start();
+    world.reason("a", "Healthy").await;
+    world.shoot("a").fail(Read::Api, Failure::Hang);
+    world.clock.pass(240 * SECOND).await;
+    let took = time_to_protect(&world).await;
+    assert!(took < GRACE - 4 * SECOND, "{took:?}");
 }

@@ -30,7 +30,6 @@ fn a_dependent_that_cannot_be_scaled_degrades_the_cluster() {
     for (failure, reason) in [
         (Failure::Status(403), "ScalingForbidden"),
         (Failure::Status(409), "ScalingConflicts"),
-        (Failure::Status(503), "ScalingFailed"),
         (Failure::Hang, "ScalingFailed"),
     ] {
         run(scaling_fails(failure, reason));

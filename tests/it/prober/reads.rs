@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::support::{Failure, INTERVAL, Read, World, condition, run};
+use serde_json::Value;
 
 /// Longer than the limit of any request, and than any pause after a failure.
 const LONG: Duration = Duration::from_secs(45);
@@ -52,7 +53,9 @@ async fn machines_fail(failure: Failure) {
         .fail(failure, (0, usize::MAX), |it| it.resource == "machines");
     world.start();
     let case = format!("{failure:?}");
-    let status = world.reason("a", "SeedUnreadable").await;
+    world.reason("a", "SeedUnreadable").await;
+    let is_seen = |status: &Value| status["nodes"] == "4/4";
+    let status = world.health_where("a", "Nodes are seen", is_seen).await;
     assert_blind(&status, "SeedUnreadable", &case);
     let message = status["message"].as_str().unwrap();
     assert!(

@@ -1,8 +1,9 @@
 //! Reads beside the leases, over the connection that is idle after a list of them: Nodes with Machines, and
 //! looks at the state.
 
-use std::{panic::resume_unwind, time::Duration};
+use std::{panic::resume_unwind, sync::Arc, time::Duration};
 
+use futures::{FutureExt as _, future::BoxFuture};
 use tokio::{
     task::{AbortHandle, JoinError},
     time::Instant,
@@ -14,12 +15,8 @@ use crate::{
         NodeCounts,
         state::{Found, Look},
     },
-    prober::{
-        lease_judge::RATE,
-        schedule::retry_after,
-        sources::NodeLists,
-    },
-    shoot::{SEED_UNREADABLE, Said, Shoot, Unread},
+    prober::{lease_judge::RATE, schedule::retry_after, sources::NodeLists},
+    shoot::{Said, Shoot, Unread},
     util::now::wall,
 };
 
@@ -49,16 +46,16 @@ pub(super) struct NodeReads {
 }
 
 impl Task {
-    /// Begins what is due beside the leases: of a suspect cluster only what a proof needs.
+    /// Begins what is due beside the leases.
     pub(super) fn begin_beside(&mut self) {
         let now = Instant::now();
-        // A list that is due immediately needs the connection.
+        // A list that is due immediately needs the connection; but all may be, if they take as long as the interval.
         let is_idle = self.judge.next(now.into(), self.draw).instant() > now;
-        let Some(shoot) = self.sources.shoot().filter(|_| is_idle) else {
+        self.put_off = !is_idle && !self.put_off;
+        let Some(shoot) = self.sources.shoot().filter(|_| !self.put_off) else {
             return;
         };
         let looks = self.orders.context.looks.clone();
-        let looks = looks.filter(|_| !self.judge.suspect());
         let wanted = self.judge.wants_facts();
         if wanted || looks.is_some() && self.observation.nodes_due(now) {
             self.begin_nodes(&shoot, wanted, now);
@@ -66,18 +63,19 @@ impl Task {
         let Some(looks) = looks else {
             return;
         };
-        let settings = self.orders.settings.clone();
         for look in self.observation.begin(now) {
             let (looks, shoot) = (looks.clone(), shoot.clone());
-            let names = (settings.policy.clone(), self.name.clone());
-            self.spawn(async move {
+            let names = (self.orders.settings.policy.clone(), self.name.clone());
+            let shares = !matches!(&look, Look::Provider(_, it) if it.http_get.is_some());
+            let found = async move {
                 Beside::State(match look {
                     Look::Ready => looks.ready(shoot).await,
                     Look::Provider(place, provider) => {
                         Found::Provider(place, looks.provider(provider, shoot, names).await)
                     }
                 })
-            });
+            };
+            self.spawn(shares, found.boxed());
         }
     }
 
@@ -93,55 +91,61 @@ impl Task {
         let evidence = self.orders.context.evidence.clone();
         let seed = for_verdict.then(|| evidence.seed(urgent));
         let lists = evidence.nodes(self.name.clone(), shoot.clone(), seed);
-        let task = self.spawn(async move { Beside::Nodes(lists.await) });
+        let task = self.spawn(!urgent, lists.map(Beside::Nodes).boxed());
         if let Some((_, before)) = self.nodes.under_way.replace((urgent, task)) {
             before.abort();
         }
     }
 
-    /// Begins a read once it has its turn.
-    fn spawn(&mut self, read: impl Future<Output = Beside> + Send + 'static) -> AbortHandle {
-        let connection = self.connection.clone();
-        self.beside.spawn(async move {
-            let turn = connection.lock_owned().await;
-            in_turn(turn, PATIENCE, read).await
-        })
+    /// Begins a read, once it has its turn if it shares the connection with others.
+    fn spawn(&mut self, shares: bool, read: BoxFuture<'static, Beside>) -> AbortHandle {
+        let own = Arc::default();
+        let turn = if shares { &self.connection } else { &own };
+        let turn = turn.clone().lock_owned();
+        self.beside
+            .spawn(async move { in_turn(turn.await, PATIENCE, read).await })
     }
 
     /// Takes in what was read beside the leases.
     pub(super) async fn take(&mut self, ended: Result<Beside, JoinError>) {
         let found = match ended {
-            Ok(Beside::State(found)) => Some(found),
-            Ok(Beside::Nodes(Ok(lists))) => Some(self.learn(&lists)),
-            Ok(Beside::Nodes(Err(error))) => self.not_learnt(error),
+            Ok(Beside::State(found)) => found,
+            Ok(Beside::Nodes(Ok(lists))) => {
+                self.learn(&lists);
+                Found::Nodes(Ok(NodeCounts::of(&lists.facts.nodes)))
+            }
+            Ok(Beside::Nodes(Err(error))) => {
+                self.not_learnt(&error);
+                Found::Nodes(Err(error.to_string()))
+            }
             Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
             // It was replaced.
-            Err(_) => None,
-        };
-        let Some(found) = found else {
-            return;
+            Err(_) => return,
         };
         let (at, now) = (Instant::now(), wall());
         self.observation.take(found, at, now, fastrand::f64());
         self.report(None).await;
     }
 
-    fn learn(&mut self, lists: &NodeLists) -> Found {
+    fn learn(&mut self, lists: &NodeLists) {
         let took = Duration::from_secs_f64(lists.bytes as f64 / RATE);
         let mut allowed = Instant::now() + took;
-        if lists.has_machines {
-            allowed = allowed.max(lists.facts.began.instant() + MACHINES_PAUSE);
-            self.judge.learn(&lists.facts, &self.orders.settings.pools);
+        match &lists.has_machines {
+            Ok(true) => {
+                allowed = allowed.max(lists.facts.began.instant() + MACHINES_PAUSE);
+                self.judge.learn(&lists.facts, &self.orders.settings.pools);
+            }
+            Ok(false) => {}
+            Err(error) => return self.not_learnt(error),
         }
         self.nodes = NodeReads {
             allowed: Some(allowed),
             ..NodeReads::default()
         };
-        Found::Nodes(Ok(NodeCounts::of(&lists.facts.nodes)))
     }
 
     /// Puts Nodes and Machines off that could not be read. The leases are still read, since a proof allows no gap.
-    fn not_learnt(&mut self, error: Unread) -> Option<Found> {
+    fn not_learnt(&mut self, error: &Unread) {
         let failures = self.nodes.failures.saturating_add(1);
         let again = retry_after(failures).min(MOST_PAUSE);
         let pause = match error.said {
@@ -149,14 +153,11 @@ impl Task {
             Said::Throttled(wait) => wait.max(again),
             _ => again,
         };
-        // Machines that could not be read say nothing of the nodes' state.
-        let found = (error.reason != SEED_UNREADABLE).then(|| Found::Nodes(Err(error.to_string())));
         self.nodes = NodeReads {
             under_way: None,
             allowed: Some(Instant::now() + pause),
             failures,
-            error: Some(error),
+            error: Some(error.clone()),
         };
-        found
     }
 }
