@@ -140,11 +140,7 @@ async fn hangs(read: Read) {
     state(&world, "a", "ONLINE").await;
     let shoot = world.shoot("a");
     world.clock.pass(MINUTE).await;
-    assert_eq!(
-        shoot.connections(),
-        1,
-        "{read:?}: looks share the connection"
-    );
+    assert_eq!(shoot.connections(), 1, "{read:?}: looks share it");
     shoot.fail(read, Failure::Hang);
     let from = shoot.reads().len();
     let end = world.clock.elapsed() + 4 * MINUTE;
@@ -164,14 +160,20 @@ async fn hangs(read: Read) {
         };
         assert!(late <= allowed, "{read:?}: {late:?}");
     }
-    let mut connections: Vec<_> = probes
-        .iter()
-        .map(|(_, _, connection)| *connection)
-        .collect();
+    let mut connections: Vec<_> = probes.iter().map(|(_, _, it)| *it).collect();
     connections.dedup();
     let looks = of(read).count();
     assert!((3..=40).contains(&looks), "{read:?}: {looks}");
     assert!(connections.len() <= looks + 1, "{read:?}: {connections:?}");
+}
+
+/// Lists that take as long as the interval leave their connection no rest.
+#[tokio::test]
+async fn slow_lists_keep_nothing_from_being_read() {
+    let mut world = World::new(&["a"]).await;
+    world.shoot("a").slow(Read::Cached, INTERVAL);
+    world.start();
+    state(&world, "a", "ONLINE").await;
 }
 
 /// While kube-controller-manager is down nobody marks a silent node: its leases tell.
