@@ -10,17 +10,12 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// The clock goes in steps of this length where it matters.
 const STEP: Duration = Duration::from_millis(5);
 
-/// Sets how the policy has its clusters observed; the prober is not started yet.
-fn observed_by(world: &World, observer: &Value) {
-    change_policy(world, "p", |policy| {
-        policy["spec"]["observer"] = observer.clone();
-    });
-}
-
 /// A world of the cluster `a`, observed so.
 async fn observed(observer: Value) -> World {
     let mut world = World::new(&["a"]).await;
-    observed_by(&world, &observer);
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["observer"] = observer.clone();
+    });
     world.start();
     world
 }
@@ -171,7 +166,10 @@ async fn hangs(read: Read) {
 #[tokio::test]
 async fn slow_lists_keep_nothing_from_being_read() {
     let mut world = World::new(&["a"]).await;
-    world.shoot("a").slow(Read::Cached, INTERVAL);
+    change_policy(&world, "p", |policy| {
+        policy["spec"]["probeInterval"] = json!("3s");
+    });
+    world.shoot("a").slow(Read::Cached, Duration::from_secs(4));
     world.start();
     state(&world, "a", "ONLINE").await;
 }
