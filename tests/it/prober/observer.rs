@@ -162,18 +162,6 @@ async fn hangs(read: Read) {
     assert!(connections.len() <= looks + 1, "{read:?}: {connections:?}");
 }
 
-/// Lists that take as long as the interval leave their connection no rest.
-#[tokio::test]
-async fn slow_lists_keep_nothing_from_being_read() {
-    let mut world = World::new(&["a"]).await;
-    change_policy(&world, "p", |policy| {
-        policy["spec"]["probeInterval"] = json!("3s");
-    });
-    world.shoot("a").slow(Read::Cached, Duration::from_secs(4));
-    world.start();
-    state(&world, "a", "ONLINE").await;
-}
-
 /// While kube-controller-manager is down nobody marks a silent node: its leases tell.
 #[tokio::test]
 async fn a_cluster_whose_kubelets_are_silent_is_not_online() {
