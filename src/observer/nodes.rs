@@ -37,20 +37,20 @@ pub struct NodeCounts {
 }
 
 impl NodeCounts {
-    /// Counts these.
-    pub fn of(nodes: &[Node]) -> Self {
-        let mut unhealthy: Vec<_> = nodes.iter().filter_map(unhealthy).collect();
-        let with = |problem| unhealthy.iter().filter(|it| has(it, problem)).count();
-        let troubled = PROBLEMS.map(|(problem, _)| with(problem));
-        let (all, well) = (nodes.len(), nodes.len() - unhealthy.len());
-        unhealthy.sort_by(|one, other| one.name.cmp(&other.name));
-        unhealthy.truncate(MAX_UNHEALTHY_NODES);
-        Self {
-            all,
-            well,
-            troubled,
-            unhealthy,
+    /// Counts this one as well.
+    pub(crate) fn take(&mut self, node: &Node) {
+        self.all += 1;
+        let Some(node) = unhealthy(node) else {
+            self.well += 1;
+            return;
+        };
+        for (count, (problem, _)) in self.troubled.iter_mut().zip(PROBLEMS) {
+            *count += usize::from(has(&node, problem));
         }
+        let before = |other: &UnhealthyNode| other.name <= node.name;
+        let place = self.unhealthy.partition_point(before);
+        self.unhealthy.insert(place, node);
+        self.unhealthy.truncate(MAX_UNHEALTHY_NODES);
     }
 
     /// Number of nodes with this problem.
@@ -103,11 +103,14 @@ mod tests {
 
     #[test]
     fn a_few_of_many_are_named() {
-        let nodes = ["e", "d", "c", "b", "a"].map(|name| Node {
-            name: name.into(),
-            ..Node::default()
-        });
-        let troubles: Vec<_> = NodeCounts::of(&nodes).troubles().collect();
+        let mut counts = NodeCounts::default();
+        for name in ["e", "d", "c", "b", "a"] {
+            counts.take(&Node {
+                name: name.into(),
+                ..Node::default()
+            });
+        }
+        let troubles: Vec<_> = counts.troubles().collect();
         assert_eq!(troubles, ["5 of 5 nodes are not ready (a, b, c, …)"]);
     }
 }

@@ -3,25 +3,23 @@
 //! Only what tells a lease's age is decoded, straight from the bytes: at 100 nodes a shoot and
 //! 1,000 shoots, building whole objects would cost more than everything else the operator does.
 
-use std::hash::{DefaultHasher, Hasher as _};
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::list::{Item, name_of};
-use super::read::MAX_LEASES_BYTES;
+use super::list::{Item, NAME};
 use super::unread::Target;
-use super::wire::{Malformed, fields, repeated};
+use super::wire::{Malformed, Value, fields};
 
-/// `metadata` and `spec` of `coordination/v1.Lease`.
-const LEASE: [u32; 2] = [1, 2];
-/// `name`, `uid` and `resourceVersion` of `meta/v1.ObjectMeta`.
-const METADATA: [u32; 3] = [1, 5, 6];
-/// `managedFields` of it.
-const MANAGED_FIELDS: u32 = 17;
+/// `uid`, `resourceVersion` and `managedFields` of `meta/v1.ObjectMeta`.
+const UID: (u32, u32) = (1, 5);
+const VERSION: (u32, u32) = (1, 6);
+const MANAGED_FIELDS: (u32, u32) = (1, 17);
 /// `leaseDurationSeconds` and `renewTime` of `coordination/v1.LeaseSpec`.
-const SPEC: [u32; 2] = [2, 4];
+const DURATION: (u32, u32) = (2, 2);
+const RENEW_TIME: (u32, u32) = (2, 4);
 /// `time` and `fieldsV1` of `meta/v1.ManagedFieldsEntry`.
 const MANAGER: [u32; 2] = [4, 7];
 /// `Raw` of `meta/v1.FieldsV1`.
@@ -29,17 +27,20 @@ const RAW: [u32; 1] = [1];
 /// `seconds` and `nanos` of `meta/v1.Time` and `meta/v1.MicroTime`.
 const TIME: [u32; 2] = [1, 2];
 
+/// The stamp of a manager that may have owned the field at any time.
+const EVER: i64 = i64::MIN;
+
 /// A lease of a node, as far as it is read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lease {
     /// The name, which is the node's.
-    pub name: Box<str>,
+    pub name: Digest,
     /// Another UID is another lease: what was seen of the old one says nothing about it.
-    pub uid: Uid,
+    pub uid: Digest,
     /// Orders two states of this lease.
     pub resource_version: u64,
-    /// Time that the node wrote, by its own clock. `None` if absent or malformed, and also where UID or
-    /// resourceVersion are, since such a lease cannot be compared with anything seen before.
+    /// Time that the node wrote, by its own clock. `None` if absent or malformed, and also where the
+    /// resourceVersion is, since such a lease cannot be compared with anything seen before.
     pub renew_time: Option<RenewTime>,
     /// When the API server saw `renewTime` change, by the server's clock in unix seconds: the
     /// earliest `time` among the managers that own the field. `None` if nobody owns it, or if the
@@ -65,19 +66,16 @@ impl RenewTime {
     }
 }
 
-/// Digest of an object's `metadata.uid`, in little room: one of each node is kept. Another object that had the same
-/// name before has another digest.
+/// Digest of an object's name or UID, in little room: some of each node are kept.
 ///
-/// Two texts have the same digest only if somebody chooses them so. That would be the API server, which could as well
-/// give one UID twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Uid(u64);
+/// Two texts have the same digest only if somebody chooses them so, for which both must be theirs: whoever has a cluster
+/// may hide one of its nodes behind another, as by deleting a lease.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest(u64);
 
-impl From<&str> for Uid {
+impl From<&str> for Digest {
     fn from(text: &str) -> Self {
-        let mut hasher = DefaultHasher::new();
-        hasher.write(text.as_bytes());
-        Self(hasher.finish())
+        Self(BuildHasherDefault::<DefaultHasher>::new().hash_one(text))
     }
 }
 
@@ -85,45 +83,48 @@ impl Item for Lease {
     const LIST: &'static str = "LeaseList";
     const TARGET: Target = Target::Leases;
     const PATH: &'static str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
-    const MAX_BYTES: usize = MAX_LEASES_BYTES;
+    /// A lease takes about 860, so this is more than 19,000 nodes, several times what a cluster can have. A shoot's own
+    /// administrator can make leases as large as etcd takes them.
+    const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-    fn read(message: &[u8]) -> Result<Self, Malformed> {
-        let [metadata, spec] = fields(message, LEASE)?;
-        let metadata = metadata.bytes()?;
-        let [name, uid, version] = fields(metadata, METADATA)?;
-        let (uid, version) = (uid.text()?, version.text()?.parse().ok());
-        let [duration, renewed] = fields(spec.bytes()?, SPEC)?;
-        let renewed = timestamp(renewed.bytes()?)?.map(|time| RenewTime(time.as_microsecond()));
-        let seconds = i32::try_from(duration.number()?).ok();
-        Ok(Self {
-            name: name_of(name)?,
-            uid: uid.into(),
-            resource_version: version.unwrap_or_default(),
-            renew_time: renewed.filter(|_| version.is_some() && !uid.is_empty()),
-            stamp: stamp(metadata)?,
-            duration_seconds: seconds.filter(|seconds| *seconds > 0),
-        })
+    fn take(&mut self, field: (u32, u32), value: Value<'_>) -> Result<(), Malformed> {
+        match field {
+            NAME => self.name = value.text()?.into(),
+            UID => self.uid = value.text()?.into(),
+            VERSION => self.resource_version = value.text()?.parse().unwrap_or_default(),
+            MANAGED_FIELDS => self.stamp = stamp(value)?.into_iter().chain(self.stamp).min(),
+            DURATION => {
+                let seconds = i32::try_from(value.number()?).ok();
+                self.duration_seconds = seconds.filter(|seconds| *seconds > 0);
+            }
+            RENEW_TIME => {
+                let renewed = timestamp(value.bytes()?)?;
+                self.renew_time = renewed.map(|time| RenewTime(time.as_microsecond()));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn whole(mut self) -> Self {
+        self.renew_time = self.renew_time.filter(|_| self.resource_version > 0);
+        self.stamp = self.stamp.filter(|stamp| *stamp != EVER);
+        self
     }
 }
 
-/// The stamp that the managers of a lease leave. The earliest owner counts: a second manager that
+/// The stamp of a manager of a lease, if it owns the renewTime. The earliest of them counts: a second manager that
 /// applies the same value comes to own the field without renewing anything.
-fn stamp(metadata: &[u8]) -> Result<Option<i64>, Malformed> {
-    let mut earliest = None;
-    for manager in repeated(metadata, MANAGED_FIELDS) {
-        let [since, owned] = fields(manager?, MANAGER)?;
-        let [owned] = fields(owned.bytes()?, RAW)?;
-        match (owns_renew_time(owned.bytes()?), timestamp(since.bytes()?)?) {
-            (Some(false), _) => {}
-            (Some(true), Some(since)) => {
-                let since = since.as_second();
-                earliest = Some(earliest.map_or(since, |earliest: i64| earliest.min(since)));
-            }
-            // It may own the field, and have done so first.
-            _ => return Ok(None),
-        }
-    }
-    Ok(earliest)
+fn stamp(manager: Value<'_>) -> Result<Option<i64>, Malformed> {
+    let [since, owned] = fields(manager.bytes()?, MANAGER)?;
+    let [owned] = fields(owned.bytes()?, RAW)?;
+    let owns = owns_renew_time(owned.bytes()?).filter(|_| manager != Value::Absent);
+    Ok(match (owns, timestamp(since.bytes()?)?) {
+        (Some(false), _) => None,
+        (Some(true), Some(since)) => Some(since.as_second()),
+        // It may own the field, and have done so first.
+        _ => Some(EVER),
+    })
 }
 
 /// End of what a kubelet owns of its lease, as API servers write it: sorted, and without a blank.

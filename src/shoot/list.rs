@@ -1,9 +1,9 @@
 //! Lists of objects in Kubernetes' protobuf, item by item as they come.
 //!
-//! Of the bytes of a list no more is in memory than the item that is coming, so that many large answers take little. The
-//! envelope is strict: another kind, a page instead of the whole, or a list that cannot be ordered is an error, since a list taken
-//! for another would be false evidence; so is one that is not whole. What was made of the items before an error is to be
-//! dropped.
+//! Of the bytes of a list no more is in memory than the field that is coming, so that many large answers take little, and
+//! what is not asked for takes nothing. The envelope is strict: another kind, a page instead of the whole, or a list that
+//! cannot be ordered is an error, since a list taken for another would be false evidence; so is one that is not whole.
+//! What was made of the items before an error is to be dropped.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use futures::FutureExt as _;
@@ -12,9 +12,7 @@ use hyper::body::Body;
 use tower::BoxError;
 
 use super::unread::Target;
-use super::wire::{
-    CONTENT_ENCODING, CUT_OFF, Fields, KIND, MAGIC, Malformed, RAW, TYPE_META, Value, fields,
-};
+use super::wire::{CUT_OFF, Fields, KIND, MAGIC, Malformed, RAW, TYPE_META, Value};
 use crate::util::text::clean;
 
 /// The most items of a list: twice the 5,000 nodes that Kubernetes supports, for leases that outlive
@@ -25,18 +23,18 @@ pub const MAX_ITEMS: usize = 10_000;
 /// The longest name of an object, in bytes: no API server takes a longer one.
 pub const MAX_NAME_BYTES: usize = 253;
 
-/// The longest item, in bytes: etcd takes 1.5 MiB.
-pub const MAX_ITEM_BYTES: usize = 2 * 1024 * 1024;
-
-/// Bytes of an answer that are shown if it is no list.
-const START_BYTES: usize = 40;
+/// The longest field that is read, in bytes, with its number and length. All that are asked for have some hundred, but a message for people.
+pub const MAX_FIELD_BYTES: usize = 64 * 1024;
 
 /// `metadata` of every list.
 const METADATA: u32 = 1;
 /// `items` of every list.
 const ITEMS: u32 = 2;
 /// `resourceVersion` and `continue` of `meta/v1.ListMeta`.
-const LIST_META: [u32; 2] = [2, 3];
+const RESOURCE_VERSION: u32 = 2;
+const CONTINUE: u32 = 3;
+/// `metadata.name` of every object.
+pub(super) const NAME: (u32, u32) = (1, 1);
 
 /// All objects of one kind at one resourceVersion.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,13 +54,17 @@ impl<T: Item> List<T> {
     pub fn decode(body: &[u8]) -> Result<Self, BoxError> {
         let body = Full::new(Bytes::copy_from_slice(body));
         let mut coming = Coming::of(body, T::MAX_BYTES);
-        let list = coming.list().now_or_never();
-        list.unwrap_or_else(|| Err(CUT_OFF.into()))
+        let mut items = Vec::new();
+        let version = coming.list(|item| items.push(item)).now_or_never();
+        Ok(Self {
+            resource_version: version.ok_or(CUT_OFF)??,
+            items,
+        })
     }
 }
 
-/// An object of a list, read from its message.
-pub trait Item: Sized {
+/// An object of a list, made of the fields of its parts: `metadata`, `spec` and `status`.
+pub trait Item: Default {
     /// The kind of the list.
     const LIST: &'static str;
     /// The list, as messages name it.
@@ -72,21 +74,18 @@ pub trait Item: Sized {
     /// The most bytes that the list may have.
     const MAX_BYTES: usize;
 
-    /// Reads one.
+    /// Takes in a field, known by the numbers of its part and of itself. The value of one that is too long to be
+    /// read is absent.
     ///
     /// # Errors
     ///
-    /// If it is not whole, or has a name that none can have. Without it the others would be a part taken for the whole:
-    /// that list is refused.
-    fn read(message: &[u8]) -> Result<Self, Malformed>;
-}
+    /// If it is not whole. Without the item the others would be a part taken for the whole: that list is refused.
+    fn take(&mut self, field: (u32, u32), value: Value<'_>) -> Result<(), Malformed>;
 
-/// Returns the name of an item.
-pub(super) fn name_of(name: Value<'_>) -> Result<Box<str>, Malformed> {
-    let name = name.text()?;
-    match name.len() {
-        1..=MAX_NAME_BYTES => Ok(name.into()),
-        _ => Err(Malformed("an object without a name of 1 to 253 bytes")),
+    /// Returns the object, of which all has come.
+    #[must_use]
+    fn whole(self) -> Self {
+        self
     }
 }
 
@@ -96,11 +95,9 @@ pub(super) struct Coming<B> {
     /// The most bytes that it may have.
     limit: usize,
     /// Bytes that have come and are not read.
-    come: BytesMut,
+    pub(super) come: BytesMut,
     /// All bytes that have come.
     pub(super) bytes: usize,
-    /// The first of them.
-    pub(super) start: Vec<u8>,
 }
 
 impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Coming<B> {
@@ -110,73 +107,89 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Coming<B> {
             limit,
             come: BytesMut::new(),
             bytes: 0,
-            start: Vec::new(),
         }
     }
 
-    /// Reads the list of which the body consists.
-    pub(super) async fn list<T: Item>(&mut self) -> Result<List<T>, BoxError> {
-        if self.content(MAGIC.len()).await? != MAGIC {
+    /// Reads the list of which the body consists: hands its items over, and returns its resourceVersion.
+    pub(super) async fn list<T: Item>(&mut self, mut keep: impl FnMut(T)) -> Result<u64, BoxError> {
+        self.wait(MAGIC.len()).await?;
+        if !self.come.starts_with(MAGIC) {
             return Err(Malformed("another beginning").into());
         }
-        let (mut kind, mut list) = (String::new(), None);
-        while let Some((field, length)) = self.header().await? {
+        self.come.advance(MAGIC.len());
+        let (mut kind, mut version) = (String::new(), None);
+        while let Some((field, end)) = self.header(usize::MAX).await? {
             match field {
                 TYPE_META => {
-                    let message = self.content(length).await?;
-                    let [named] = fields(&message, KIND)?;
-                    kind = named.text()?.to_owned();
+                    let take = |field, value: Value<'_>| {
+                        if field == KIND {
+                            kind = value.text()?.to_owned();
+                        }
+                        Ok(())
+                    };
+                    self.fields(end, take).await?;
                 }
-                RAW if list.is_some() => return Err(Malformed("a second list").into()),
+                RAW if version.is_some() => return Err(Malformed("a second list").into()),
                 RAW if kind != T::LIST => {
                     let got = clean(&kind, 20);
                     return Err(format!("kind {got:?} instead of {}", T::LIST).into());
                 }
-                RAW => list = Some(self.items(length).await?),
-                CONTENT_ENCODING if length > 0 => {
-                    return Err(Malformed("encoded once more").into());
-                }
-                _ => drop(self.content(length).await?),
+                RAW => version = Some(self.items(end, &mut keep).await?),
+                _ => self.skip(end).await?,
             }
         }
-        list.ok_or(CUT_OFF.into())
+        version.ok_or(CUT_OFF.into())
     }
 
-    /// Reads the list itself, which takes so many bytes.
-    async fn items<T: Item>(&mut self, length: usize) -> Result<List<T>, BoxError> {
-        let (mut items, mut version, mut is_part) = (Vec::new(), String::new(), false);
-        let end = self.place().saturating_add(length);
-        while self.place() < end {
-            let (field, length) = self.header().await?.ok_or(CUT_OFF)?;
-            let message = self.content(length).await?;
+    /// Reads the list itself, which ends there.
+    async fn items<T: Item>(
+        &mut self,
+        end: usize,
+        keep: &mut impl FnMut(T),
+    ) -> Result<u64, BoxError> {
+        let (mut items, mut version) = (0, None);
+        while let Some((field, end)) = self.header(end).await? {
             match field {
                 METADATA => {
-                    let [resource_version, more] = fields(&message, LIST_META)?;
-                    version = resource_version.text()?.to_owned();
-                    is_part |= !more.bytes()?.is_empty();
+                    let take = |field, value: Value<'_>| {
+                        match field {
+                            RESOURCE_VERSION => version = value.text()?.parse().ok(),
+                            CONTINUE if value == Value::Bytes(b"") => {}
+                            CONTINUE => return Err(Malformed("only a part of a list")),
+                            _ => {}
+                        }
+                        Ok(())
+                    };
+                    self.fields(end, take).await?;
                 }
-                ITEMS if items.len() == MAX_ITEMS => {
+                ITEMS if items == MAX_ITEMS => {
                     return Err(format!("more than {MAX_ITEMS} items").into());
                 }
-                ITEMS => items.push(T::read(&message)?),
-                _ => {}
+                ITEMS => {
+                    keep(self.item(end).await?);
+                    items += 1;
+                }
+                _ => self.skip(end).await?,
             }
         }
-        if self.place() > end {
-            return Err(CUT_OFF.into());
+        version.ok_or("a list without a resourceVersion that is a number".into())
+    }
+
+    /// Reads an item, which ends there.
+    async fn item<T: Item>(&mut self, end: usize) -> Result<T, BoxError> {
+        let (mut item, mut is_named) = (T::default(), false);
+        while let Some((part, end)) = self.header(end).await? {
+            let take = |field, value: Value<'_>| {
+                if (part, field) == NAME {
+                    is_named = (1..=MAX_NAME_BYTES).contains(&value.bytes()?.len());
+                }
+                item.take((part, field), value)
+            };
+            self.fields(end, take).await?;
         }
-        if is_part {
-            return Err(format!("only a part of a {}", T::LIST).into());
-        }
-        match version.parse() {
-            Ok(resource_version) => Ok(List {
-                resource_version,
-                items,
-            }),
-            Err(_) => {
-                let got = clean(&version, 20);
-                Err(format!("a list with resourceVersion {got:?} instead of a number").into())
-            }
+        match is_named {
+            true => Ok(item.whole()),
+            false => Err(Malformed("an object without a name of 1 to 253 bytes").into()),
         }
     }
 
@@ -185,38 +198,80 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Coming<B> {
         self.bytes - self.come.len()
     }
 
-    /// Waits for the beginning of a field: its number, and how many bytes it has; `None` at the end.
-    async fn header(&mut self) -> Result<Option<(u32, usize)>, BoxError> {
-        loop {
+    /// Waits for the beginning of a field of what ends there: its number, and its own end; `None` if there is no more. A
+    /// body may end anywhere.
+    async fn header(&mut self, end: usize) -> Result<Option<(u32, usize)>, BoxError> {
+        while self.place() < end {
             let mut fields = Fields(&self.come);
             match fields.header() {
                 Err(CUT_OFF) => {}
                 header => {
-                    let header = header?;
-                    let length = self.come.len() - fields.0.len();
-                    self.come.advance(length);
-                    return Ok(Some(header));
+                    let (field, _, length) = header?;
+                    let left = fields.0.len();
+                    self.come.advance(self.come.len() - left);
+                    let its_end = self.place().checked_add(length);
+                    let its_end = its_end.filter(|it| *it <= end).ok_or(CUT_OFF)?;
+                    return Ok(Some((field, its_end)));
                 }
             }
-            match self.more().await? {
-                true => {}
-                false if self.come.is_empty() => return Ok(None),
-                false => return Err(CUT_OFF.into()),
+            if !self.more().await? {
+                let is_whole = end == usize::MAX && self.come.is_empty();
+                return if is_whole {
+                    Ok(None)
+                } else {
+                    Err(CUT_OFF.into())
+                };
+            }
+        }
+        Ok(None)
+    }
+
+    /// Hands over the fields of a message, which ends there, as they come.
+    async fn fields(
+        &mut self,
+        end: usize,
+        mut take: impl FnMut(u32, Value<'_>) -> Result<(), Malformed>,
+    ) -> Result<(), BoxError> {
+        loop {
+            let come = self.come.len().min(end - self.place()).min(MAX_FIELD_BYTES);
+            let mut fields = Fields(self.come.get(..come).unwrap_or_default());
+            let mut left = come;
+            while let Ok((field, value)) = fields.field() {
+                take(field, value)?;
+                left = fields.0.len();
+            }
+            self.come.advance(come - left);
+            if self.place() == end {
+                return Ok(());
+            }
+            // The next has not come whole, or is malformed.
+            if self.come.len() < MAX_FIELD_BYTES {
+                self.wait(self.come.len() + 1).await?;
+            } else if let Some((field, its_end)) = self.header(end).await? {
+                self.skip(its_end).await?;
+                take(field, Value::Absent)?;
             }
         }
     }
 
-    /// Waits for so many bytes.
-    async fn content(&mut self, length: usize) -> Result<BytesMut, BoxError> {
-        if length > MAX_ITEM_BYTES {
-            return Err(format!("an item larger than {MAX_ITEM_BYTES} bytes").into());
+    /// Passes over what ends there.
+    async fn skip(&mut self, end: usize) -> Result<(), BoxError> {
+        while self.place() < end {
+            self.wait(1).await?;
+            let come = self.come.len().min(end - self.place());
+            self.come.advance(come);
         }
+        Ok(())
+    }
+
+    /// Waits until so many bytes are there.
+    async fn wait(&mut self, length: usize) -> Result<(), BoxError> {
         while self.come.len() < length {
             if !self.more().await? {
                 return Err(CUT_OFF.into());
             }
         }
-        Ok(self.come.split_to(length))
+        Ok(())
     }
 
     /// Waits for the next piece; `false` if there is none.
@@ -230,8 +285,6 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Coming<B> {
         if self.bytes > self.limit {
             return Err(format!("an answer larger than {} bytes", self.limit).into());
         }
-        let missing = START_BYTES - self.start.len();
-        self.start.extend(data.iter().take(missing));
         self.come.extend_from_slice(&data);
         Ok(true)
     }
@@ -258,8 +311,9 @@ mod tests {
 
     #[test]
     fn what_has_not_come_whole_stays_where_it_is() {
-        let begun = begun("LeaseList", &[(2, Message::default())], 1 << 20);
-        let mut pieces = vec![Bytes::from_static(&[0]); 100_000];
+        let path = [2, 1, 17].map(|field| (field, Message::default()));
+        let begun = begun("LeaseList", &path, 1 << 20);
+        let mut pieces = vec![Bytes::from_static(&[0]); 50_000];
         pieces.insert(0, begun.into());
         let mut coming = in_pieces(pieces);
         let mut places = std::collections::BTreeSet::new();
@@ -267,7 +321,7 @@ mod tests {
             places.insert(coming.come.as_ptr());
         }
         assert!(places.len() < 30, "{}", places.len());
-        let list = coming.list::<Lease>().now_or_never().unwrap();
+        let list = coming.list(|_: Lease| {}).now_or_never().unwrap();
         assert!(list.unwrap_err().to_string().contains("cut off"));
     }
 
@@ -291,7 +345,9 @@ mod tests {
                 }
                 pieces.push(left.split_to((*length).min(left.len())));
             }
-            let list = in_pieces(pieces).list::<Lease>().now_or_never().unwrap();
+            let mut items = Vec::new();
+            let version = in_pieces(pieces).list(|it| items.push(it)).now_or_never().unwrap();
+            let list = version.map(|resource_version| List { resource_version, items });
             let told = |list: Result<List<Lease>, BoxError>| list.map_err(|it| it.to_string());
             prop_assert_eq!(told(list), told(List::decode(&body)));
         }

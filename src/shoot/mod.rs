@@ -1,7 +1,7 @@
 //! Reaching a shoot: credentials from an untrusted Secret, one kept connection, slim reads.
 //!
 //! [`parse`] turns the bytes of a kubeconfig into an [`Access`], [`Shoot::new`] turns that into
-//! a connection, and [`Shoot::leases`], [`Shoot::nodes`], [`Shoot::readiness`] and [`Shoot::serves`] read over it. A read
+//! a connection, and [`Shoot::leases`], [`Shoot::list`], [`Shoot::readiness`] and [`Shoot::serves`] read over it. A read
 //! either succeeds entirely or is [`Unread`]; nothing here judges what was read.
 
 mod api;
@@ -19,8 +19,8 @@ pub use api::Readiness;
 pub use client::Shoot;
 pub use dial::{Dial, Wire};
 pub use kubeconfig::{Access, MAX_KUBECONFIG_BYTES, parse};
-pub use lease::{Lease, RenewTime, Uid};
-pub use list::{Item, List, MAX_ITEM_BYTES, MAX_ITEMS, MAX_NAME_BYTES};
+pub use lease::{Digest, Lease, RenewTime};
+pub use list::{Item, List, MAX_FIELD_BYTES, MAX_ITEMS, MAX_NAME_BYTES};
 pub use node::Node;
-pub use read::{Consistency, LeaseRead, MAX_LEASES_BYTES, MAX_NODES_BYTES};
+pub use read::{Consistency, LeaseRead};
 pub use unread::{SEED_UNREADABLE, Said, Target, Unread};

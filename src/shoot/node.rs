@@ -3,26 +3,20 @@
 //! A kubelet may write what it likes into annotations and conditions of its own Node, and the API server
 //! takes and sends it although it is no UTF-8. One Node must not make the list unreadable by that.
 
-use super::list::{Item, name_of};
-use super::read::MAX_NODES_BYTES;
+use super::list::{Item, NAME};
 use super::unread::Target;
-use super::wire::{Malformed, Value, fields, repeated};
+use super::wire::{Malformed, Value, fields};
 
-/// `metadata`, `spec` and `status` of `core/v1.Node`.
-const NODE: [u32; 3] = [1, 2, 3];
-/// `name` and `deletionTimestamp` of `meta/v1.ObjectMeta`.
-const METADATA: [u32; 2] = [1, 9];
-/// `labels` and `annotations` of it, ...
-const LABELS: u32 = 11;
-const ANNOTATIONS: u32 = 12;
-/// ... and the key and the value of one.
+/// `deletionTimestamp`, `labels` and `annotations` of `meta/v1.ObjectMeta`, ...
+const DELETED: (u32, u32) = (1, 9);
+const LABELS: (u32, u32) = (1, 11);
+const ANNOTATIONS: (u32, u32) = (1, 12);
+/// ... and the key and the value of a label, an annotation or a taint.
 const ENTRY: [u32; 2] = [1, 2];
 /// `taints` of `core/v1.NodeSpec`.
-const TAINTS: u32 = 5;
-/// `key` of `core/v1.Taint`.
-const TAINT: [u32; 1] = [1];
+const TAINTS: (u32, u32) = (2, 5);
 /// `conditions` of `core/v1.NodeStatus`.
-const CONDITIONS: u32 = 4;
+const CONDITIONS: (u32, u32) = (3, 4);
 /// `type`, `status` and `reason` of `core/v1.NodeCondition`.
 const CONDITION: [u32; 3] = [1, 2, 5];
 
@@ -78,59 +72,47 @@ impl Item for Node {
     const LIST: &'static str = "NodeList";
     const TARGET: Target = Target::Nodes;
     const PATH: &'static str = "/api/v1/nodes";
-    const MAX_BYTES: usize = MAX_NODES_BYTES;
+    /// A node takes 15 to 20 KB, so this is more than 6,500 nodes, above Kubernetes' limit of 5,000.
+    const MAX_BYTES: usize = 128 * 1024 * 1024;
 
-    fn read(message: &[u8]) -> Result<Self, Malformed> {
-        let [metadata, spec, status] = fields(message, NODE)?;
-        let metadata = metadata.bytes()?;
-        let [name, deleted] = fields(metadata, METADATA)?;
-        let mut node = Self {
-            name: name_of(name)?,
-            deleted: deleted != Value::Absent,
-            ..Self::default()
-        };
-        for label in repeated(metadata, LABELS) {
-            let [key, value] = fields(label?, ENTRY)?;
-            node.take_label(key.bytes()?, value.bytes()?);
-        }
-        for annotation in repeated(metadata, ANNOTATIONS) {
-            let [key, _] = fields(annotation?, ENTRY)?;
-            node.not_managed_by_mcm |= key.bytes()? == NOT_MANAGED_BY_MCM.as_bytes();
-        }
-        for taint in repeated(spec.bytes()?, TAINTS) {
-            let [key] = fields(taint?, TAINT)?;
-            node.out_of_service |= key.bytes()? == OUT_OF_SERVICE.as_bytes();
-        }
-        for condition in repeated(status.bytes()?, CONDITIONS) {
-            let [kind, status, reason] = fields(condition?, CONDITION)?;
-            node.take_condition(kind.bytes()?, status.bytes()?, reason.bytes()?);
-        }
-        Ok(node)
-    }
-}
-
-impl Node {
-    fn take_label(&mut self, key: &[u8], value: &[u8]) {
-        let value = || {
-            let is_one = (1..=MAX_LABEL_BYTES).contains(&value.len());
-            is_one.then(|| String::from_utf8_lossy(value).into_owned())
-        };
-        match str::from_utf8(key) {
-            Ok(WORKER_POOL) => self.worker_pool = value(),
-            Ok(ZONE) => self.zone = value(),
-            Ok(EXCLUDE_DISRUPTION) => self.exclude_disruption = true,
+    fn take(&mut self, field: (u32, u32), value: Value<'_>) -> Result<(), Malformed> {
+        match field {
+            NAME => self.name = value.text()?.into(),
+            DELETED => self.deleted = true,
+            LABELS => {
+                let [key, value] = fields(value.bytes()?, ENTRY)?;
+                let value = value.bytes()?;
+                let is_one = (1..=MAX_LABEL_BYTES).contains(&value.len());
+                let value = || is_one.then(|| String::from_utf8_lossy(value).into_owned());
+                match str::from_utf8(key.bytes()?) {
+                    Ok(WORKER_POOL) => self.worker_pool = value(),
+                    Ok(ZONE) => self.zone = value(),
+                    Ok(EXCLUDE_DISRUPTION) => self.exclude_disruption = true,
+                    _ => {}
+                }
+            }
+            ANNOTATIONS => {
+                let [key, _] = fields(value.bytes()?, ENTRY)?;
+                self.not_managed_by_mcm |= key.bytes()? == NOT_MANAGED_BY_MCM.as_bytes();
+            }
+            TAINTS => {
+                let [key, _] = fields(value.bytes()?, ENTRY)?;
+                self.out_of_service |= key.bytes()? == OUT_OF_SERVICE.as_bytes();
+            }
+            CONDITIONS => {
+                let [kind, status, reason] = fields(value.bytes()?, CONDITION)?;
+                let (kind, reason) = (kind.bytes()?, reason.bytes()?);
+                self.in_place_update |= kind == b"InPlaceUpdate"
+                    && matches!(reason, b"ReadyForUpdate" | b"UpdateFailed");
+                if status.bytes()? == b"True" && self.true_conditions.len() < MAX_CONDITIONS {
+                    // One that is no UTF-8 is no policy's.
+                    let kind = str::from_utf8(kind).ok();
+                    let kind = kind.filter(|it| (1..=MAX_CONDITION_BYTES).contains(&it.len()));
+                    self.true_conditions.extend(kind.map(str::to_owned));
+                }
+            }
             _ => {}
         }
-    }
-
-    fn take_condition(&mut self, kind: &[u8], status: &[u8], reason: &[u8]) {
-        self.in_place_update |=
-            kind == b"InPlaceUpdate" && matches!(reason, b"ReadyForUpdate" | b"UpdateFailed");
-        if status == b"True" && self.true_conditions.len() < MAX_CONDITIONS {
-            // One that is no UTF-8 is no policy's.
-            let kind = str::from_utf8(kind).ok();
-            let kind = kind.filter(|it| (1..=MAX_CONDITION_BYTES).contains(&it.len()));
-            self.true_conditions.extend(kind.map(str::to_owned));
-        }
+        Ok(())
     }
 }

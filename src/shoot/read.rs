@@ -16,19 +16,9 @@ use tokio::time::timeout;
 use super::client::Shoot;
 use super::lease::Lease;
 use super::list::{Coming, Item, List};
-use super::node::Node;
 use super::unread::{MAX_RETRY_AFTER, MIN_RETRY_AFTER, Target, Unread};
 use super::wire;
 use crate::util::mono_time::MonoTime;
-
-/// The largest answer with leases, in bytes: a lease takes about 860, so this is more than 19,000
-/// nodes, several times what a cluster can have. A shoot's own administrator can make leases as
-/// large as etcd takes them.
-pub const MAX_LEASES_BYTES: usize = 16 * 1024 * 1024;
-
-/// The largest answer with nodes, in bytes: a node takes 15 to 20 KB, so this is more than 6,500
-/// nodes, above Kubernetes' limit of 5,000.
-pub const MAX_NODES_BYTES: usize = 128 * 1024 * 1024;
 
 /// Most bytes that are read of an answer that is no list. A longer one costs its connection.
 const MAX_OTHER_BYTES: usize = 64 * 1024;
@@ -72,34 +62,29 @@ impl Shoot {
         consistency: Consistency,
         limit: Duration,
     ) -> Result<LeaseRead, Unread> {
-        let started = MonoTime::now();
-        let (headers, bytes, list) = self.list(consistency, limit).await?;
+        let (started, mut items) = (MonoTime::now(), Vec::new());
+        let (headers, bytes, version) = self.list(consistency, limit, |it| items.push(it)).await?;
         Ok(LeaseRead {
             started,
             finished: MonoTime::now(),
             date: date(&headers),
             consistency,
             bytes,
-            list,
+            list: List {
+                resource_version: version,
+                items,
+            },
         })
     }
 
-    /// Lists all nodes within `limit`, and returns the size of the answer as well, which is large.
-    pub async fn nodes(
+    /// Lists all objects of a kind within `limit`, hands each over as it comes, and returns the headers, the size and the
+    /// resourceVersion of the answer. What was made of the objects before an error is to be dropped.
+    pub async fn list<T: Item>(
         &self,
         consistency: Consistency,
         limit: Duration,
-    ) -> Result<(Vec<Node>, usize), Unread> {
-        let (_, bytes, list) = self.list(consistency, limit).await?;
-        Ok((list.items, bytes))
-    }
-
-    /// Lists all objects of a kind, and returns the headers and the size of the answer as well.
-    async fn list<T: Item>(
-        &self,
-        consistency: Consistency,
-        limit: Duration,
-    ) -> Result<(HeaderMap, usize, List<T>), Unread> {
+        keep: impl FnMut(T),
+    ) -> Result<(HeaderMap, usize, u64), Unread> {
         let tried = T::TARGET;
         let query = match consistency {
             Consistency::Cached => "?resourceVersion=0",
@@ -111,10 +96,10 @@ impl Shoot {
                 return Err(refusal(tried, &head, &body));
             }
             let mut coming = Coming::of(body, T::MAX_BYTES);
-            match coming.list().await {
-                Ok(list) => Ok((head.headers, coming.bytes, list)),
+            match coming.list(keep).await {
+                Ok(version) => Ok((head.headers, coming.bytes, version)),
                 Err(error) if error.is::<hyper::Error>() => Err(tried.unreachable(&*error)),
-                Err(error) => Err(tried.unreadable(&error.to_string(), &head, &coming.start)),
+                Err(error) => Err(tried.unreadable(&error.to_string(), &head, &coming.come)),
             }
         };
         let path = [T::PATH, query].concat();

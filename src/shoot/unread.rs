@@ -139,15 +139,15 @@ impl Target {
         }
     }
 
-    /// A success whose body, which begins so, is not what was asked for.
-    pub(super) fn unreadable(self, problem: &str, head: &response::Parts, start: &[u8]) -> Unread {
+    /// A success whose body is not what was asked for, as shows where this stands in it.
+    pub(super) fn unreadable(self, problem: &str, head: &response::Parts, place: &[u8]) -> Unread {
         let content_type = head.headers.get(header::CONTENT_TYPE);
         let problem = format!(
-            "{} came, with content type '{}' and the start '{}'; see what answers there, such as a proxy, \
+            "{} came, with content type '{}', at '{}'; see what answers there, such as a proxy, \
              and delete what was made to no purpose",
             clean(problem, 65),
             clean_bytes(content_type.map_or(&[], |it| it.as_bytes()), 24),
-            clean_bytes(start, 40)
+            clean_bytes(place, 40)
         );
         self.unread("Unreadable", Said::Other, &problem)
     }

@@ -12,10 +12,8 @@ pub(super) const MAGIC: &[u8] = b"k8s\0";
 pub(super) const TYPE_META: u32 = 1;
 /// `raw` of it: the object.
 pub(super) const RAW: u32 = 2;
-/// `contentEncoding` of it.
-pub(super) const CONTENT_ENCODING: u32 = 3;
 /// `kind` of `runtime.TypeMeta`.
-pub(super) const KIND: [u32; 1] = [2];
+pub(super) const KIND: u32 = 2;
 /// `message` of `meta/v1.Status`.
 const STATUS_MESSAGE: [u32; 1] = [3];
 
@@ -31,8 +29,8 @@ const ANOTHER_TYPE: Malformed = Malformed("a field of another type");
 
 /// Content of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Value<'a> {
-    /// The field is absent, which means the same as zero or nothing.
+pub enum Value<'a> {
+    /// The field is absent, which means the same as zero or nothing; or it is too long to be read.
     Absent,
     /// A whole number.
     Number(u64),
@@ -70,55 +68,31 @@ impl<'a> Value<'a> {
 /// The fields of a message, as they come. Nothing of what follows an error counts.
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
-impl<'a> Iterator for Fields<'a> {
-    type Item = Result<(u32, Value<'a>), Malformed>;
-
+impl<'a> Fields<'a> {
     // Half a million of them are read each second: what is made of one stays in registers so.
     #[inline(always)]
-    fn next(&mut self) -> Option<Self::Item> {
-        match self.0.is_empty() {
-            true => None,
-            false => Some(self.field()),
+    pub(super) fn field(&mut self) -> Result<(u32, Value<'a>), Malformed> {
+        let (field, value, length) = self.header()?;
+        let content = self.take(length)?;
+        match value {
+            Value::Bytes(_) => Ok((field, Value::Bytes(content))),
+            value => Ok((field, value)),
         }
     }
-}
 
-impl<'a> Fields<'a> {
+    /// Takes the beginning of a field: its number, its value but for the content, and the length of that.
     #[inline(always)]
-    fn field(&mut self) -> Result<(u32, Value<'a>), Malformed> {
-        let (field, kind) = self.tag()?;
-        let value = match kind {
-            0 => Value::Number(self.number()?),
-            1 => self.take(8).map(|_| Value::Fixed)?,
-            2 => {
-                let length = self.length()?;
-                Value::Bytes(self.take(length)?)
-            }
-            5 => self.take(4).map(|_| Value::Fixed)?,
-            _ => return Err(Malformed("a field of no known type")),
-        };
-        Ok((field, value))
-    }
-
-    /// Takes the beginning of a field that holds bytes: its number, and how many they are.
-    pub(super) fn header(&mut self) -> Result<(u32, usize), Malformed> {
-        let (field, 2) = self.tag()? else {
-            return Err(ANOTHER_TYPE);
-        };
-        Ok((field, self.length()?))
-    }
-
-    /// The number and the type of a field.
-    #[inline(always)]
-    fn tag(&mut self) -> Result<(u32, u64), Malformed> {
+    pub(super) fn header(&mut self) -> Result<(u32, Value<'static>, usize), Malformed> {
         let tag = self.number()?;
         let field = u32::try_from(tag >> 3).map_err(|_| Malformed("a field without a number"))?;
-        Ok((field, tag & 7))
-    }
-
-    #[inline(always)]
-    fn length(&mut self) -> Result<usize, Malformed> {
-        Ok(usize::try_from(self.number()?).unwrap_or(usize::MAX))
+        let (value, length) = match tag & 7 {
+            0 => (Value::Number(self.number()?), 0),
+            1 => (Value::Fixed, 8),
+            2 => (Value::Bytes(&[]), self.number()?),
+            5 => (Value::Fixed, 4),
+            _ => return Err(Malformed("a field of no known type")),
+        };
+        Ok((field, value, usize::try_from(length).unwrap_or(usize::MAX)))
     }
 
     #[inline(always)]
@@ -158,8 +132,9 @@ pub(super) fn fields<const N: usize>(
     numbers: [u32; N],
 ) -> Result<[Value<'_>; N], Malformed> {
     let mut found = [Value::Absent; N];
-    for field in Fields(message) {
-        let (number, value) = field?;
+    let mut rest = Fields(message);
+    while !rest.0.is_empty() {
+        let (number, value) = rest.field()?;
         for (found, wanted) in found.iter_mut().zip(numbers) {
             if wanted == number {
                 *found = value;
@@ -169,23 +144,11 @@ pub(super) fn fields<const N: usize>(
     Ok(found)
 }
 
-/// All fields of a message with this number.
-#[inline(always)]
-pub(super) fn repeated(
-    message: &[u8],
-    number: u32,
-) -> impl Iterator<Item = Result<&[u8], Malformed>> {
-    Fields(message).filter_map(move |field| match field {
-        Ok((found, value)) => (found == number).then(|| value.bytes()),
-        Err(malformed) => Some(Err(malformed)),
-    })
-}
-
 /// Returns the message of a `Status`, if this is one.
 pub(super) fn status_message(body: &[u8]) -> Option<&str> {
     let wrapped = body.strip_prefix(MAGIC)?;
     let [kind, status] = fields(wrapped, [TYPE_META, RAW]).ok()?;
-    let [kind] = fields(kind.bytes().ok()?, KIND).ok()?;
+    let [kind] = fields(kind.bytes().ok()?, [KIND]).ok()?;
     let [message] = fields(status.bytes().ok()?, STATUS_MESSAGE).ok()?;
     message
         .text()

@@ -425,16 +425,15 @@ impl<'a> Operator<'a> {
 
     /// Learns of all nodes, by a read that began then.
     fn learn(&mut self, began: f64) {
-        let nodes = (0..self.scenario.nodes).map(|node| Node {
-            name: name(node),
-            ..Node::default()
-        });
-        let facts = Facts {
-            began: moment(began),
-            nodes: nodes.collect(),
-            machines: None,
-        };
-        self.judge.learn(&facts, &BTreeMap::new());
+        let (mut facts, pools) = (Facts::new(moment(began)), BTreeMap::new());
+        for node in 0..self.scenario.nodes {
+            let node = Node {
+                name: name(node),
+                ..Node::default()
+            };
+            facts.take_node(&node, &pools);
+        }
+        self.judge.learn(&facts);
     }
 
     /// Concludes from what has been read by then.
@@ -468,7 +467,7 @@ impl<'a> Operator<'a> {
     /// Notes what is believed of every lease whose last value has been seen.
     fn believes(&self, world: &World<'_>, at: f64, findings: &mut Findings) {
         for (node, written) in world.at(at).leases.iter().enumerate() {
-            let beat = self.judge.leases().get(&name(node));
+            let beat = self.judge.leases().get((&*name(node)).into());
             if let (Some(beat), Some(written)) = (beat, written)
                 && beat.resource_version() == written.resource_version
                 && let Some(window) = beat.renewed()

@@ -26,11 +26,11 @@ fn nodes(conditions: &[&str]) -> NodeCounts {
         true_conditions: conditions.iter().map(ToString::to_string).collect(),
         ..Node::default()
     };
-    NodeCounts::of(&[
-        node("a", &["Ready"]),
-        node("b", conditions),
-        node("c", &["Ready"]),
-    ])
+    let mut counts = NodeCounts::default();
+    counts.take(&node("a", &["Ready"]));
+    counts.take(&node("b", conditions));
+    counts.take(&node("c", &["Ready"]));
+    counts
 }
 
 /// A cluster with one retry and one provider of metrics, after these events.

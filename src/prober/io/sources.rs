@@ -6,9 +6,12 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::Instant,
 };
+use tower::BoxError;
 
 use crate::{
-    gardener::{MACHINES, Machine, MachineList},
+    cluster::Settings,
+    gardener::{MACHINES, MachineList},
+    observer::NodeCounts,
     prober::{
         lease_judge::Request,
         nodes::Facts,
@@ -92,6 +95,7 @@ impl Evidence {
         cluster: Arc<str>,
         shoot: Shoot,
         seed: Option<Seed>,
+        settings: Arc<Settings>,
     ) -> Result<NodeLists, Unread> {
         let consistency = match &seed {
             Some(seed) => {
@@ -100,50 +104,47 @@ impl Evidence {
             }
             None => Consistency::Cached,
         };
-        let began = MonoTime::now();
-        let (nodes, bytes) = shoot.nodes(consistency, NODES_LIMIT).await?;
-        let (machines, has_machines) = match &seed {
-            Some(seed) => match Self::machines(&cluster, seed).await {
-                Ok(machines) => (machines, Ok(true)),
+        let mut facts = Facts::new(MonoTime::now());
+        let mut counts = NodeCounts::default();
+        let keep = |node| {
+            facts.take_node(&node, &settings.pools);
+            counts.take(&node);
+        };
+        let (_, bytes, _) = shoot.list(consistency, NODES_LIMIT, keep).await?;
+        let facts = match &seed {
+            Some(seed) => match Self::machines(&cluster, seed, &mut facts).await {
+                Ok(()) => Ok(Some(facts)),
                 Err(problem) => {
                     let place = format!("the Machines in namespace {cluster}");
                     let message = format!("{place} could not be read from the seed: {problem}");
-                    (None, Err(Unread::new(SEED_UNREADABLE, message)))
+                    Err(Unread::new(SEED_UNREADABLE, message))
                 }
             },
-            None => (None, Ok(false)),
+            None => Ok(None),
         };
         Ok(NodeLists {
-            facts: Facts {
-                began,
-                nodes,
-                machines,
-            },
-            has_machines,
+            facts,
+            counts,
             bytes,
         })
     }
 
-    /// Lists the Machines of this cluster; `None` where the seed does not serve them.
-    async fn machines(cluster: &str, seed: &Seed) -> Result<Option<Vec<Machine>>, String> {
-        let list = http::Request::get(MachineList::path(cluster)).body(Vec::new());
-        let list = list.map_err(|failed| failed.to_string())?;
+    /// Lists the Machines of this cluster, where the seed serves them.
+    async fn machines(cluster: &str, seed: &Seed, facts: &mut Facts) -> Result<(), BoxError> {
+        let list = http::Request::get(MachineList::path(cluster)).body(Vec::new())?;
         let list = seed.client().request::<MachineList>(list);
         match seed.call_at_turn(list).await {
             // Any object with items decodes as a list. One without Machines would exclude all nodes: a
             // silent cluster would look like one with nothing to protect.
             Ok(list) if list.kind != MACHINE_LIST => {
                 let kind = clean(&list.kind, MAX_KIND);
-                Err(format!("kind {kind:?} came instead of {MACHINE_LIST}"))
+                return Err(format!("kind {kind:?} came instead of {MACHINE_LIST}").into());
             }
-            Ok(list) => Ok(Some(list.items)),
-            Err(failed) if failed.code() == Some(404) => match Self::lacks_machines(seed).await {
-                Ok(true) => Ok(None),
-                Ok(false) => Err(failed.to_string()),
-                Err(failed) => Err(failed.to_string()),
-            },
-            Err(failed) => Err(failed.to_string()),
+            Ok(list) => facts.take_machines(&list.items),
+            Err(failed) if failed.code() == Some(404) && Self::lacks_machines(seed).await? => {}
+            Err(failed) => return Err(failed.into()),
         }
+        Ok(())
     }
 
     /// Returns whether the seed lists its API groups, and none of them has Machines. A path that is not found may be
@@ -156,9 +157,9 @@ impl Evidence {
 
 /// The Nodes and Machines of one cluster.
 pub(crate) struct NodeLists {
-    pub(crate) facts: Facts,
-    /// Machines were asked for, and neither came from a cache; or why the Machines could not be read.
-    pub(crate) has_machines: Result<bool, Unread>,
+    /// What both say, if Machines were asked for, and neither came from a cache; or why the Machines could not be read.
+    pub(crate) facts: Result<Option<Facts>, Unread>,
+    pub(crate) counts: NodeCounts,
     /// The size of the list of Nodes.
     pub(crate) bytes: usize,
 }

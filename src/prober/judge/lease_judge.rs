@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::{
     prober::{
         leases::{Intake, Leases},
-        nodes::{Facts, Pools},
+        nodes::Facts,
         proof::Proof,
         schedule::{LastRead, ReadOutcome},
         verdict::{Assessment, Doubt, LeaseRules, Returning, Verdict},
@@ -268,9 +268,9 @@ impl LeaseJudge {
     }
 
     /// Takes in Nodes and Machines. A verdict that waited for them has the leases read again as soon as they may be.
-    pub fn learn(&mut self, facts: &Facts, pools: &Pools) {
+    pub fn learn(&mut self, facts: &Facts) {
         let verdict = self.assessment.as_ref().map(|seen| self.verdict(seen));
-        self.leases.learn(facts, pools);
+        self.leases.learn(facts);
         self.facts_read = Some(facts.began);
         if !self.has_facts() {
             self.leases.doubt_nodes();

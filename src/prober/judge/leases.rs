@@ -14,11 +14,11 @@ use std::{collections::BTreeMap, time::Duration};
 pub use self::clock::Window;
 use self::clock::{ServerClock, strays};
 use super::{
-    nodes::{Exclusion, Facts, Place, Places, Pools},
+    nodes::{Exclusion, Facts, Place},
     proof::Proof,
 };
 use crate::{
-    shoot::{Consistency, Lease, LeaseRead, RenewTime, Uid},
+    shoot::{Consistency, Digest, Lease, LeaseRead, RenewTime},
     util::mono_time::MonoTime,
 };
 
@@ -53,7 +53,7 @@ pub enum Intake {
 /// A lease, as far as it is known.
 #[derive(Clone, Debug)]
 pub struct Beat {
-    uid: Uid,
+    uid: Digest,
     resource_version: u64,
     value: Option<RenewTime>,
     /// The server's stamp of that value; `None` if it cannot be read.
@@ -78,7 +78,7 @@ pub struct Leases {
     /// The `Date` of the last list; `None` if it strayed, so that new stamps say nothing.
     date: Option<i64>,
     last_consistent: Option<MonoTime>,
-    beats: BTreeMap<Box<str>, Beat>,
+    beats: BTreeMap<Digest, Beat>,
     /// Leases that were last renewed before this, and are silent, count neither way.
     pub(super) cut: Option<MonoTime>,
     /// The protection at hand was ended then.
@@ -98,10 +98,7 @@ pub struct Leases {
 impl Leases {
     /// Learns from one list of leases.
     pub(crate) fn take(&mut self, read: &LeaseRead) -> Intake {
-        let is_older = |lease: &Lease| {
-            self.get(&lease.name)
-                .is_some_and(|it| it.is_ahead_of(lease))
-        };
+        let is_older = |lease: &Lease| self.get(lease.name).is_some_and(|it| it.is_ahead_of(lease));
         // A lease that went back shows a restored etcd even if its revision has caught up since.
         let rolled_back =
             read.list.resource_version < self.newest || read.list.items.iter().any(is_older);
@@ -116,7 +113,7 @@ impl Leases {
         self.date = self.take_date(read);
         let unread = self.placed.then_some(Exclusion::NotReadYet);
         let beats = read.list.items.iter().map(|lease| {
-            let before = self.get(&lease.name);
+            let before = self.get(lease.name);
             let same = before.filter(|it| rolled_back || it.uid == lease.uid);
             let mut beat = self.sight(same.filter(|_| !rolled_back), lease, read);
             // A lease that was created anew may be that of another node.
@@ -124,7 +121,7 @@ impl Leases {
                 Some(same) => (same.since, same.place.clone()),
                 None => (read.finished, Place::of(unread)),
             };
-            (lease.name.clone(), beat)
+            (lease.name, beat)
         });
         self.beats = beats.collect();
         if consistent {
@@ -137,17 +134,16 @@ impl Leases {
     }
 
     /// Learns from Nodes and Machines which leases count, of those that there were before both were read.
-    pub(crate) fn learn(&mut self, facts: &Facts, pools: &Pools) {
-        let places = Places::new(facts, pools);
+    pub(crate) fn learn(&mut self, facts: &Facts) {
         for (name, beat) in &mut self.beats {
             beat.place = match beat.since <= facts.began {
-                true => places.of(name),
+                true => facts.of(*name),
                 false => Place::of(Some(Exclusion::NotReadYet)),
             };
         }
-        self.lacks_machines = facts.machines.is_none();
+        self.lacks_machines = !facts.has_machines;
         self.placed = true;
-        (self.counting, self.alive) = (places.counting, places.alive);
+        (self.counting, self.alive) = facts.counts();
         let first = self.none_alive.map_or(facts.began, |(first, _)| first);
         self.none_alive = (self.alive == 0).then_some((first, facts.began));
     }
@@ -188,8 +184,8 @@ impl Leases {
     }
 
     /// The lease of this name.
-    pub fn get(&self, name: &str) -> Option<&Beat> {
-        self.beats.get(name)
+    pub fn get(&self, name: Digest) -> Option<&Beat> {
+        self.beats.get(&name)
     }
 
     /// All leases that the last list held.

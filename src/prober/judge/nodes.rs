@@ -6,8 +6,14 @@ use std::{
 };
 
 use crate::{
-    cluster::DEFAULT_NODE_CONDITIONS, gardener::Machine, shoot::Node, util::mono_time::MonoTime,
+    cluster::DEFAULT_NODE_CONDITIONS,
+    gardener::Machine,
+    shoot::{Digest, Node},
+    util::mono_time::MonoTime,
 };
+
+/// So many zones of a cluster are told apart: each takes memory.
+const MAX_ZONES: usize = 32;
 
 /// Why a lease is not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,17 +112,6 @@ impl Exclusion {
     }
 }
 
-/// Nodes and Machines of a cluster, as they were read.
-#[derive(Clone, Debug)]
-pub struct Facts {
-    /// When the reads began.
-    pub began: MonoTime,
-    /// The Nodes.
-    pub nodes: Vec<Node>,
-    /// The Machines; `None` where the seed does not serve them: then the rules about them are skipped.
-    pub machines: Option<Vec<Machine>>,
-}
-
 /// The worker pools of a Shoot, by name: the node conditions on which their machines are replaced.
 pub type Pools = BTreeMap<String, Vec<String>>;
 
@@ -145,53 +140,87 @@ impl Place {
     }
 }
 
-/// The places of the nodes of a cluster.
-pub(super) struct Places<'a> {
-    nodes: HashMap<&'a str, Place>,
-    /// Number of Nodes that count, whether or not they have a lease.
-    pub(super) counting: usize,
-    /// Number of Nodes that are meant to be alive.
-    pub(super) alive: usize,
+/// What Nodes and Machines of a cluster, as they were read, say of its leases.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// When the reads began.
+    pub began: MonoTime,
+    places: HashMap<Digest, Place>,
+    zones: BTreeSet<Arc<str>>,
+    /// The seed serves Machines; otherwise the rules about them are skipped.
+    pub(super) has_machines: bool,
+    /// A Machine names no node: it may be that of a Node without one.
+    unnamed: bool,
 }
 
-impl<'a> Places<'a> {
-    /// Applies the rules to what was read.
-    pub(super) fn new(facts: &'a Facts, pools: &Pools) -> Self {
-        let by_machine = facts.machines.as_deref().map(excluded_by_machines);
-        let mut zones = BTreeSet::new();
-        let places = facts.nodes.iter().map(|node| {
-            let zone = zone(node).map(|name| {
-                let zone = zones.get(name).cloned().unwrap_or_else(|| name.into());
-                zones.insert(Arc::clone(&zone));
-                zone
-            });
-            let place = Place {
-                excluded: excluded(node, by_machine.as_ref(), pools),
-                zone,
-                ready: node.is_ready(),
-            };
-            (&*node.name, place)
-        });
-        let nodes: HashMap<&str, Place> = places.collect();
-        let mut machines = facts.machines.iter().flatten();
-        // It may be that of a Node without one.
-        let unnamed = machines.any(|machine| machine.node.is_none());
-        let is_alive = |place: &&Place| match place.excluded {
-            Some(Exclusion::NoMachine) => unnamed,
-            Some(why) => !why.is_given_up(),
-            None => true,
-        };
-        let all = nodes.values();
+impl Facts {
+    /// Reads that began then, and of which nothing has come.
+    pub fn new(began: MonoTime) -> Self {
         Self {
-            counting: all.clone().filter(|it| it.excluded.is_none()).count(),
-            alive: all.filter(is_alive).count(),
-            nodes,
+            began,
+            ..Self::default()
         }
     }
 
+    /// Takes in a Node.
+    pub fn take_node(&mut self, node: &Node, pools: &Pools) {
+        let zone = zone(node).and_then(|name| {
+            if self.zones.len() < MAX_ZONES {
+                self.zones.insert(name.into());
+            }
+            self.zones.get(name).cloned()
+        });
+        let place = Place {
+            excluded: excluded(node, pools),
+            zone,
+            ready: node.is_ready(),
+        };
+        self.places.insert((&*node.name).into(), place);
+    }
+
+    /// Takes in the Machines, once all Nodes are there. Of several Machines of one node, a live one decides.
+    pub fn take_machines(&mut self, machines: &[Machine]) {
+        let mut by_node = HashMap::with_capacity(machines.len());
+        for machine in machines {
+            let excluded = match machine.phase.as_deref() {
+                Some("Failed") => Some(Exclusion::MachineFailed),
+                Some("Terminating") => Some(Exclusion::MachineTerminating),
+                // While the machine-controller-manager does not run, the phase does not say so.
+                _ if machine.deleted => Some(Exclusion::MachineTerminating),
+                _ => None,
+            };
+            let Some(node) = machine.node.as_deref() else {
+                self.unnamed = true;
+                continue;
+            };
+            let known = by_node.entry(Digest::from(node)).or_insert(excluded);
+            *known = excluded.and(*known);
+        }
+        for (name, place) in &mut self.places {
+            let of_machine = by_node.get(name).copied();
+            let of_machine = of_machine.unwrap_or(Some(Exclusion::NoMachine));
+            place.excluded = match place.excluded {
+                by_people @ Some(Exclusion::ExcludedByLabel | Exclusion::NotManaged) => by_people,
+                by_itself => of_machine.or(by_itself),
+            };
+        }
+        self.has_machines = true;
+    }
+
+    /// Counts the Nodes that count, whether or not they have a lease, and those that are meant to be alive.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let is_alive = |why: Exclusion| match why {
+            Exclusion::NoMachine => self.unnamed,
+            why => !why.is_given_up(),
+        };
+        let all = self.places.values().map(|place| place.excluded);
+        let alive = all.clone().filter(|why| why.is_none_or(is_alive));
+        (all.filter(Option::is_none).count(), alive.count())
+    }
+
     /// The place of the lease of this name.
-    pub(super) fn of(&self, lease: &str) -> Place {
-        let place = self.nodes.get(lease).cloned();
+    pub(super) fn of(&self, lease: Digest) -> Place {
+        let place = self.places.get(&lease).cloned();
         place.unwrap_or_else(|| Place::of(Some(Exclusion::NoNode)))
     }
 }
@@ -204,33 +233,8 @@ fn zone(node: &Node) -> Option<&str> {
     zone.bytes().all(allowed).then_some(zone)
 }
 
-/// For each node that a Machine names, whether the Machine excludes it. Of several Machines of one node, a
-/// live one decides.
-fn excluded_by_machines(machines: &[Machine]) -> HashMap<&str, Option<Exclusion>> {
-    let mut by_node = HashMap::with_capacity(machines.len());
-    for machine in machines {
-        let excluded = match machine.phase.as_deref() {
-            Some("Failed") => Some(Exclusion::MachineFailed),
-            Some("Terminating") => Some(Exclusion::MachineTerminating),
-            // While the machine-controller-manager does not run, the phase does not say so.
-            _ if machine.deleted => Some(Exclusion::MachineTerminating),
-            _ => None,
-        };
-        if let Some(node) = machine.node.as_deref() {
-            let known = by_node.entry(node).or_insert(excluded);
-            *known = excluded.and(*known);
-        }
-    }
-    by_node
-}
-
-fn excluded(
-    node: &Node,
-    by_machine: Option<&HashMap<&str, Option<Exclusion>>>,
-    pools: &Pools,
-) -> Option<Exclusion> {
-    let no_machine = Some(Exclusion::NoMachine);
-    let of_machine = by_machine.and_then(|of| of.get(&*node.name).copied().unwrap_or(no_machine));
+/// Why the lease of a node does not count, by what the Node says.
+fn excluded(node: &Node, pools: &Pools) -> Option<Exclusion> {
     let pool = node.worker_pool.as_deref();
     let listed = pool.map(|pool| pools.get(pool));
     let replaced_for = |condition: &String| match listed.flatten() {
@@ -238,20 +242,19 @@ fn excluded(
         None => DEFAULT_NODE_CONDITIONS.contains(&&**condition),
     };
     let rules = [
-        (node.exclude_disruption, Some(Exclusion::ExcludedByLabel)),
-        (node.not_managed_by_mcm, Some(Exclusion::NotManaged)),
-        (true, of_machine),
-        (node.deleted, Some(Exclusion::NodeDeleted)),
-        (node.out_of_service, Some(Exclusion::OutOfService)),
-        (listed == Some(None), Some(Exclusion::PoolRemoved)),
-        (node.in_place_update, Some(Exclusion::InPlaceUpdate)),
+        (node.exclude_disruption, Exclusion::ExcludedByLabel),
+        (node.not_managed_by_mcm, Exclusion::NotManaged),
+        (node.deleted, Exclusion::NodeDeleted),
+        (node.out_of_service, Exclusion::OutOfService),
+        (listed == Some(None), Exclusion::PoolRemoved),
+        (node.in_place_update, Exclusion::InPlaceUpdate),
         (
             node.true_conditions.iter().any(replaced_for),
-            Some(Exclusion::PoolCondition),
+            Exclusion::PoolCondition,
         ),
     ];
     let mut rules = rules.into_iter();
-    rules.find_map(|(applies, why)| why.filter(|_| applies))
+    rules.find_map(|(applies, why)| applies.then_some(why))
 }
 
 #[cfg(test)]
@@ -331,16 +334,15 @@ mod tests {
     }
 
     fn facts(nodes: Vec<Node>, machines: Option<Vec<Machine>>) -> Facts {
-        Facts {
-            began: MonoTime::default(),
-            nodes,
-            machines,
-        }
+        let mut facts = Facts::new(MonoTime::default());
+        nodes.iter().for_each(|it| facts.take_node(it, &pools()));
+        machines.iter().for_each(|it| facts.take_machines(it));
+        facts
     }
 
     /// The place of the lease `n`, where this is the only Node.
     fn place(node: Node, machines: Option<Vec<Machine>>) -> Place {
-        Places::new(&facts(vec![node], machines), &pools()).of("n")
+        facts(vec![node], machines).of("n".into())
     }
 
     fn pools() -> Pools {
@@ -444,8 +446,7 @@ mod tests {
         #[case] machines: Option<Vec<Machine>>,
         #[case] alive: usize,
     ) {
-        let (facts, pools) = (facts(vec![node], machines), pools());
-        assert_eq!(Places::new(&facts, &pools).alive, alive);
+        assert_eq!(facts(vec![node], machines).counts().1, alive);
     }
 
     #[test]
@@ -461,10 +462,9 @@ mod tests {
             zoned("q", Some("b")),
             zoned("s", Some("a\nb")),
         ];
-        let (facts, pools) = (facts(nodes, None), pools());
+        let facts = facts(nodes, None);
         let leases = ["n", "o", "p", "q", "s", "gone"];
-        let places = Places::new(&facts, &pools);
-        let found = leases.map(|lease| places.of(lease).zone);
+        let found = leases.map(|lease| facts.of(lease.into()).zone);
         let expected = [Some("b"), Some("a"), None, Some("b"), None, None];
         assert_eq!(found, expected.map(|zone| zone.map(Arc::from)));
     }

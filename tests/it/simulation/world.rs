@@ -131,7 +131,7 @@ impl<'a> World<'a> {
             };
             let stamp = self.scenario.server_clock(0, at.floor()).floor() as i64;
             Lease {
-                name: name.into(),
+                name: (&*name).into(),
                 uid: (*uid).into(),
                 resource_version: state.revision,
                 renew_time: Some(RenewTime::from_micros(stamp * 1_000_000)),
@@ -144,7 +144,7 @@ impl<'a> World<'a> {
             .filter_map(|(node, written)| {
                 let written = written.as_ref()?;
                 Some(Lease {
-                    name: name(node),
+                    name: (&*name(node)).into(),
                     uid: (*format!("{node}-{}", written.uid)).into(),
                     resource_version: written.resource_version,
                     renew_time: Some(RenewTime::from_micros(written.renew_micros)),

@@ -19,8 +19,8 @@ use dependency_watchdog::{
     prober::{instruments::Instruments, lease_judge::LeaseJudge, nodes::Facts},
     runtime::admin::Admin,
     shoot::{
-        Consistency, Dial, Lease, LeaseRead, List, MAX_ITEM_BYTES, MAX_ITEMS, MAX_LEASES_BYTES,
-        MAX_NODES_BYTES, Node, Shoot, Unread, parse,
+        Consistency, Dial, Item, Lease, LeaseRead, List, MAX_FIELD_BYTES, MAX_ITEMS, Node, Shoot,
+        Unread, parse,
     },
     util::mono_time::MonoTime,
 };
@@ -162,7 +162,7 @@ impl Hostile {
 
     async fn nodes(&self) -> Unread {
         self.shoot
-            .nodes(Consistency::Cached, LONG)
+            .list(Consistency::Cached, LONG, |_: Node| {})
             .await
             .unwrap_err()
     }
@@ -179,7 +179,7 @@ fn block_on(run: impl Future<Output = ()>) {
 
 #[test]
 fn a_gigabyte_is_not_read() {
-    alone(400, || {
+    alone(100, || {
         block_on(async {
             // So long that they are not too many before.
             let long = Message::default()
@@ -187,13 +187,13 @@ fn a_gigabyte_is_not_read() {
                 .bytes(9, [0; 20_000]);
             let hostile = Hostile::start(Flood::of("LeaseList", &long, GIB)).await;
             let error = hostile.leases(LONG).await;
-            let limit = format!("larger than {MAX_LEASES_BYTES} bytes");
+            let limit = format!("larger than {} bytes", Lease::MAX_BYTES);
             assert!(error.message.contains(&limit), "{error}");
-            let most = MAX_LEASES_BYTES as u64 + 32 * MIB;
+            let most = Lease::MAX_BYTES as u64 + 32 * MIB;
             assert!(hostile.sent() < most, "{}", hostile.sent());
             let hostile = Hostile::start(Flood::of("NodeList", &long, GIB)).await;
             let error = hostile.nodes().await;
-            let limit = format!("larger than {MAX_NODES_BYTES} bytes");
+            let limit = format!("larger than {} bytes", Node::MAX_BYTES);
             assert!(error.message.contains(&limit), "{error}");
             assert!(hostile.sent() < GIB / 2, "{}", hostile.sent());
         });
@@ -218,34 +218,31 @@ fn many_nodes_and_leases_in_few_bytes_are_not_kept() {
 
 #[test]
 fn what_is_listed_in_an_object_is_not_kept() {
-    alone(150, || {
+    alone(100, || {
         block_on(async {
-            // As large as an object can be: managers that own no renewTime, and conditions.
+            // Larger than an object can be: managers that own no renewTime, and conditions.
             let (meta, owned) = (named("n").bytes(5, "u").bytes(6, "7"), named("{}"));
             let manager = Message::default().bytes(17, Message::default().bytes(7, owned));
             let status = (3, Message::default());
             let condition = Message::default().bytes(4, named("x").bytes(2, "True"));
             let nodes = [(2, Message::default().bytes(1, named("n"))), status];
             let leases = [(2, Message::default()), (1, meta)];
-            let most = 3 * MIB / 2;
-            let flood = Flood::within("LeaseList", &leases, &manager, most);
+            let flood = Flood::within("LeaseList", &leases, &manager, 15 * MIB);
             let hostile = Hostile::start(flood).await;
             let read = hostile.shoot.leases(Consistency::Cached, LONG).await;
             assert_eq!(read.unwrap().list.items[0].stamp, None);
-            let flood = Flood::within("NodeList", &nodes, &condition, most);
-            let hostile = Hostile::start(flood).await;
-            let read = hostile.shoot.nodes(Consistency::Cached, LONG).await;
-            assert_eq!(read.unwrap().0[0].true_conditions.len(), 16);
-            // What is larger is not even read.
-            let flood = Flood::within("LeaseList", &leases, &manager, 15 * MIB);
-            let error = Hostile::start(flood).await.leases(LONG).await;
-            assert_eq!(error.reason, "Unreadable", "{error}");
-            let flood = Flood::within("NodeList", &nodes, &condition, 100 * MIB);
-            let error = Hostile::start(flood).await.nodes().await;
-            assert!(
-                error.to_string().contains("larger than 2097152 bytes"),
-                "{error}"
-            );
+            // One that is as large, too.
+            let one = [&nodes[..], &[(4, named("x").bytes(2, "True"))]].concat();
+            let zeros = Message::default().bytes(6, [0; 60_000]);
+            for (nodes, again, conditions) in [(&nodes[..], &condition, 16), (&one, &zeros, 0)] {
+                let flood = Flood::within("NodeList", nodes, again, 100 * MIB);
+                let hostile = Hostile::start(flood).await;
+                let mut kept = Vec::new();
+                let keep = |node: Node| kept.push(node.true_conditions.len());
+                let read = hostile.shoot.list(Consistency::Cached, LONG, keep).await;
+                assert!(read.unwrap().1 > 100 << 20);
+                assert_eq!(kept, [conditions]);
+            }
         });
     });
 }
@@ -289,13 +286,11 @@ fn many_full_lists_are_kept_in_little() {
                     bytes: 0,
                     list,
                 });
-                let nodes = List::<Node>::decode(&nodes).unwrap().items;
-                let facts = Facts {
-                    began: MonoTime::from_nanos(1),
-                    nodes,
-                    machines: None,
-                };
-                watch.learn(&facts, &BTreeMap::new());
+                let mut facts = Facts::new(MonoTime::from_nanos(1));
+                for node in List::<Node>::decode(&nodes).unwrap().items {
+                    facts.take_node(&node, &BTreeMap::new());
+                }
+                watch.learn(&facts);
                 watch
             })
             .collect();
@@ -305,10 +300,10 @@ fn many_full_lists_are_kept_in_little() {
     });
 }
 
-/// Of a list that is coming one item is kept, and little of each that has come: here all that is ever kept of a Node.
+/// Of a list that is coming no more than one field is kept.
 #[test]
 fn many_large_lists_at_once_take_little() {
-    alone(400, || {
+    alone(100, || {
         block_on(async {
             let condition = named(&"x".repeat(64)).bytes(2, "True");
             let status = Message::default().all(4, vec![condition; 50]);
@@ -320,9 +315,9 @@ fn many_large_lists_at_once_take_little() {
             let hostile = join_all((0..12).map(|_| Hostile::start(flood.clone()))).await;
             let reads = hostile
                 .iter()
-                .map(|it| it.shoot.nodes(Consistency::Cached, LONG));
+                .map(|it| it.shoot.list(Consistency::Cached, LONG, |_: Node| {}));
             for read in join_all(reads).await {
-                assert!(read.unwrap().0.len() > 9_000);
+                assert!(read.unwrap().1 > 100 << 20);
             }
         });
     });
@@ -387,7 +382,7 @@ fn deep_nesting_is_refused() {
         block_on(async {
             // What a manager owns is JSON.
             for (start, again) in [("", "["), (r#"{"f:spec":"#, r#"{"f:spec":"#)] {
-                let deep = format!("{start}{}", again.repeat(MAX_ITEM_BYTES / 2 / again.len()));
+                let deep = format!("{start}{}", again.repeat(MAX_FIELD_BYTES / 2 / again.len()));
                 let manager = Message::default().bytes(7, named(&deep));
                 let meta = named("n").bytes(5, "u").bytes(6, "7").bytes(17, manager);
                 let item = Message::default().bytes(1, meta);

@@ -1,7 +1,7 @@
 //! What a shoot answers: leases and Nodes, read from protobuf as they come, are what their JSON says.
 
 use dependency_watchdog::shoot::{
-    Lease, List, MAX_ITEM_BYTES, MAX_ITEMS, MAX_NAME_BYTES, Node, RenewTime,
+    Lease, List, MAX_FIELD_BYTES, MAX_ITEMS, MAX_NAME_BYTES, Node, RenewTime,
 };
 use fake::farm::wire::{Message, wrapped};
 use jiff::Timestamp;
@@ -102,7 +102,7 @@ fn owns(fields: &Value) -> Option<bool> {
 /// What a lease says, by the rules for one that is malformed: what has the wrong type is absent.
 fn lease(item: &Value) -> Lease {
     let (meta, spec) = (&item["metadata"], &item["spec"]);
-    let uid = text(&meta["uid"]);
+    let uid = meta["uid"].as_str();
     let version: Option<u64> = text(&meta["resourceVersion"]).parse().ok();
     let managers = meta["managedFields"]
         .as_array()
@@ -118,10 +118,10 @@ fn lease(item: &Value) -> Lease {
         .collect();
     let renewed = time(text(&spec["renewTime"])).map(Timestamp::as_microsecond);
     let duration = spec["leaseDurationSeconds"].as_i64();
-    let known = version.is_some() && !uid.is_empty();
+    let known = version > Some(0);
     Lease {
         name: text(&meta["name"]).into(),
-        uid: uid.into(),
+        uid: uid.map(Into::into).unwrap_or_default(),
         resource_version: version.unwrap_or_default(),
         renew_time: renewed.filter(|_| known).map(RenewTime::from_micros),
         stamp: stamps.and_then(|stamps| stamps.into_iter().min()),
@@ -269,13 +269,13 @@ fn what_a_real_server_answers_is_the_same_in_both_encodings() {
     };
     let (page, wire, json) = pages("leases");
     let error = List::<Lease>::decode(&page).unwrap_err().to_string();
-    assert_eq!(error, "only a part of a LeaseList");
+    assert!(error.contains("only a part"), "{error}");
     let leases = List::<Lease>::decode(&wire).unwrap();
     assert!(leases.items.iter().all(|it| it.stamp.is_some()));
     assert_eq!(Some(leases), expected_leases(&json));
     let (page, wire, json) = pages("nodes");
     let error = List::<Node>::decode(&page).unwrap_err().to_string();
-    assert_eq!(error, "only a part of a NodeList");
+    assert!(error.contains("only a part"), "{error}");
     let nodes = List::<Node>::decode(&wire).unwrap().items;
     assert!(nodes.iter().all(|it| it.zone.is_some()));
     assert_eq!(Some(nodes), expected_nodes(&json));
@@ -292,10 +292,8 @@ fn other_bodies_are_refused() {
     let leases = |version, more, items: &[Message]| of("LeaseList", list(version, more, items));
     let named = |name: &str| Message::default().bytes(1, Message::default().bytes(1, name));
     let odd = Message::default().bytes(1, Message::default().bytes(1, [0xff]));
-    let large = Message::default().bytes(9, vec![0; MAX_ITEM_BYTES]);
     let whole = leases("7", "", &[named("n")]);
     let of_two = [&whole[..], &whole[4..]].concat();
-    let encoded_again = [&whole[..whole.len() - 4], b"\x1a\x04gzip"].concat();
     let taken_back = list("7", "more", &[]).bytes(1, Message::default().bytes(3, ""));
     let many = vec![named("n"); MAX_ITEMS + 1];
     for (body, says) in [
@@ -303,27 +301,22 @@ fn other_bodies_are_refused() {
         (of("Status", Message::default()), "kind \"Status\""),
         (leases("7", "more", &[]), "only a part"),
         (of("LeaseList", taken_back), "only a part"),
-        (
-            leases("", "", &[]),
-            "resourceVersion \"\" instead of a number",
-        ),
-        (leases("x", "", &[]), "resourceVersion \"x\" instead"),
+        (leases("", "", &[]), "without a resourceVersion"),
+        (leases("x", "", &[]), "without a resourceVersion"),
         (
             leases("18446744073709551616", "", &[]),
-            "instead of a number",
+            "without a resourceVersion",
         ),
         (leases("7", "", &many), "more than 10000 items"),
         (leases("7", "", &[named(&"n".repeat(254))]), "a name of 1"),
         (leases("7", "", &[named("")]), "a name of 1 to 253 bytes"),
-        (leases("7", "", &[large]), "item larger than 2097152 bytes"),
         (leases("7", "", &[odd]), "not UTF-8"),
         (b"k8s\0".to_vec(), "cut off"),
         (whole[..whole.len() - 5].to_vec(), "cut off"),
         (of_two, "a second list"),
-        (encoded_again, "encoded once more"),
         ([b"k8s\0", &[0xff; 11][..]].concat(), "more than 64 bits"),
-        (b"k8s\0\x0b".to_vec(), "another type"),
-        (b"k8s\0\x08\x07".to_vec(), "another type"),
+        (b"k8s\0\x0b".to_vec(), "no known type"),
+        (b"k8s\0\x08\x07".to_vec(), "cut off"),
         (b"".to_vec(), "cut off"),
         (b"{\"kind\":\"LeaseList\"}".to_vec(), "another beginning"),
     ] {
@@ -336,11 +329,23 @@ fn other_bodies_are_refused() {
     assert_eq!(List::<Lease>::decode(&longest).unwrap().items.len(), 1);
 }
 
+/// One that is too long to be read may own the renewTime, and have done so first.
+#[test]
+fn a_lease_with_a_manager_that_is_too_long_has_no_stamp() {
+    let mut list = leases();
+    let stamp = |list: &Value| List::<Lease>::decode(&encoded(list)).unwrap().items[1].stamp;
+    assert!(stamp(&list).is_some());
+    list["items"][1]["metadata"]["managedFields"][1]["manager"] =
+        "x".repeat(MAX_FIELD_BYTES).into();
+    assert_eq!(stamp(&list), None);
+}
+
 /// A kubelet may write bytes that are no UTF-8 into its own Node, and the API server passes them on. In JSON it writes
 /// U+FFFD for them.
 #[test]
 fn what_one_kubelet_writes_hides_no_other_node() {
     const ODD: &[u8] = b"a\xffb";
+    const LONG: &[u8] = &[b'x'; MAX_FIELD_BYTES];
     let named = |name: &str| Message::default().bytes(1, name);
     let entry = |key: &[u8], value: &[u8]| Message::default().bytes(1, key).bytes(2, value);
     let meta = |field, message| Message::default().bytes(1, named("n").bytes(field, message));
@@ -382,6 +387,8 @@ fn what_one_kubelet_writes_hides_no_other_node() {
             meta(17, Message::default().bytes(1, ODD)),
             none,
         ),
+        ("a long annotation", meta(12, entry(managed, LONG)), none),
+        ("a long type", condition(LONG, b"True", b""), none),
         ("a type", condition(ODD, b"True", b""), none),
         ("a status", condition(b"Ready", ODD, b""), none),
         ("a reason", condition(b"InPlaceUpdate", b"", ODD), none),

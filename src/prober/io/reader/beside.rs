@@ -11,10 +11,7 @@ use tokio::{
 
 use super::{Task, in_turn};
 use crate::{
-    observer::{
-        NodeCounts,
-        state::{Found, Look},
-    },
+    observer::state::{Found, Look},
     prober::{lease_judge::RATE, schedule::retry_after, sources::NodeLists},
     shoot::{Said, Shoot, Unread},
     util::now::wall,
@@ -90,7 +87,8 @@ impl Task {
         }
         let evidence = self.orders.context.evidence.clone();
         let seed = for_verdict.then(|| evidence.seed(urgent));
-        let lists = evidence.nodes(self.name.clone(), shoot.clone(), seed);
+        let settings = self.orders.settings.clone();
+        let lists = evidence.nodes(self.name.clone(), shoot.clone(), seed, settings);
         let task = self.spawn(!urgent, lists.map(Beside::Nodes).boxed());
         if let Some((_, before)) = self.nodes.under_way.replace((urgent, task)) {
             before.abort();
@@ -112,7 +110,7 @@ impl Task {
             Ok(Beside::State(found)) => found,
             Ok(Beside::Nodes(Ok(lists))) => {
                 self.learn(&lists);
-                Found::Nodes(Ok(NodeCounts::of(&lists.facts.nodes)))
+                Found::Nodes(Ok(lists.counts))
             }
             Ok(Beside::Nodes(Err(error))) => {
                 self.not_learnt(&error);
@@ -130,12 +128,12 @@ impl Task {
     fn learn(&mut self, lists: &NodeLists) {
         let took = Duration::from_secs_f64(lists.bytes as f64 / RATE);
         let mut allowed = Instant::now() + took;
-        match &lists.has_machines {
-            Ok(true) => {
-                allowed = allowed.max(lists.facts.began.instant() + MACHINES_PAUSE);
-                self.judge.learn(&lists.facts, &self.orders.settings.pools);
+        match &lists.facts {
+            Ok(Some(facts)) => {
+                allowed = allowed.max(facts.began.instant() + MACHINES_PAUSE);
+                self.judge.learn(facts);
             }
-            Ok(false) => {}
+            Ok(None) => {}
             Err(error) => return self.not_learnt(error),
         }
         self.nodes = NodeReads {

@@ -86,12 +86,9 @@ impl Shoot {
     }
 
     fn learn_of(&mut self, nodes: &[Node], now: f64) {
-        let facts = Facts {
-            began: at(now),
-            nodes: nodes.to_vec(),
-            machines: None,
-        };
-        self.judge.learn(&facts, &BTreeMap::new());
+        let (mut facts, pools) = (Facts::new(at(now)), BTreeMap::new());
+        nodes.iter().for_each(|it| facts.take_node(it, &pools));
+        self.judge.learn(&facts);
     }
 
     /// Learns which nodes are ready.

@@ -41,7 +41,7 @@ fn consistent(read: LeaseRead) -> LeaseRead {
 }
 
 fn window(beats: &Leases) -> (Option<MonoTime>, MonoTime) {
-    let window = beats.get("n").and_then(Beat::renewed).unwrap();
+    let window = beats.get("n".into()).and_then(Beat::renewed).unwrap();
     (window.earliest, window.latest)
 }
 
@@ -61,7 +61,7 @@ fn periods(#[case] duration_seconds: Option<i32>, #[case] seconds: f64) {
         ..lease(5, None)
     };
     beats.take(&read(10.0, 5, &[lease]));
-    let period = beats.get("n").unwrap().period();
+    let period = beats.get("n".into()).unwrap().period();
     assert_eq!(period, Duration::from_secs_f64(seconds));
 }
 
@@ -74,7 +74,7 @@ fn a_restored_etcd_is_told_by_a_lease_that_went_back() {
     assert_eq!(beats.take(&read(20.0, 11, &restored)), Intake::Stale);
     let read_again = consistent(read(20.0, 11, &restored));
     assert_eq!(beats.take(&read_again), Intake::RolledBack);
-    assert_eq!(beats.get("n").unwrap().resource_version(), 8);
+    assert_eq!(beats.get("n".into()).unwrap().resource_version(), 8);
 }
 
 #[test]
@@ -198,12 +198,7 @@ fn what_is_known_of_a_lease_takes_little_room() {
 fn two_reads_show_that_no_node_is_meant_to_be_alive(#[case] reads: &[f64], #[case] expected: bool) {
     let mut leases = Leases::default();
     for read in reads {
-        let facts = Facts {
-            began: at(*read),
-            nodes: vec![],
-            machines: None,
-        };
-        leases.learn(&facts, &BTreeMap::new());
+        leases.learn(&Facts::new(at(*read)));
     }
     assert_eq!(leases.are_abandoned(), expected);
     leases.doubt_nodes();

@@ -70,7 +70,7 @@ fn read(leases: impl Iterator<Item = (Option<i64>, i32)>) -> (Beats, Vec<Node>) 
     let leases: Vec<Lease> = leases
         .enumerate()
         .map(|(index, (renewed, duration))| Lease {
-            name: format!("n{index}").into(),
+            name: (&*format!("n{index}")).into(),
             uid: "u".into(),
             resource_version: 7,
             renew_time: renewed.map(|seconds| RenewTime::from_micros(seconds * 1_000_000)),
@@ -87,23 +87,22 @@ fn read(leases: impl Iterator<Item = (Option<i64>, i32)>) -> (Beats, Vec<Node>) 
         bytes: 0,
         list: List {
             resource_version: 9,
-            items: leases.clone(),
+            items: leases,
         },
     });
-    let nodes = leases.iter().map(|lease| Node {
-        name: lease.name.clone(),
+    let nodes = (0..beats.iter().count()).map(|index| Node {
+        name: format!("n{index}").into(),
         ..Node::default()
     });
     (beats, nodes.collect())
 }
 
 fn learn(beats: &mut Beats, nodes: &[Node], machines: Option<&[Machine]>) {
-    let facts = Facts {
-        began: at(NOW),
-        nodes: nodes.to_vec(),
-        machines: machines.map(<[_]>::to_vec),
-    };
-    beats.learn(&facts, &BTreeMap::new());
+    let mut facts = Facts::new(at(NOW));
+    let pools = BTreeMap::new();
+    nodes.iter().for_each(|it| facts.take_node(it, &pools));
+    machines.iter().for_each(|it| facts.take_machines(it));
+    beats.learn(&facts);
 }
 
 fn machine(node: &str, phase: &str) -> Machine {
