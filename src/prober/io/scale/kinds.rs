@@ -66,9 +66,9 @@ impl Kinds {
             let known = lookups.get(&kind).filter(stands).cloned();
             // A task: it has a place in a queue, where it must go on when nobody waits for it any more.
             let begin = || {
-                let lookup = tokio::spawn(look_up(seed.clone(), kind.clone()));
-                let lookup = lookup.map(|it| it.unwrap_or(Err(ScaleError::Conflicts)));
-                lookup.boxed().shared()
+                let lookup = look_up(seed.clone(), kind.clone()).boxed().shared();
+                tokio::spawn(lookup.clone());
+                lookup
             };
             let known = known.unwrap_or_else(|| (Instant::now(), begin()));
             lookups.insert(kind, known.clone());
