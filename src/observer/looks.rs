@@ -56,16 +56,14 @@ impl Looks {
         let began = Instant::now();
         let served = shoot.serves(group, version, limit).await;
         self.ended("apiService", &served, began, limit);
-        let Err(error) = served else {
-            return Some(Outcome::Success);
-        };
-        match error.said {
+        match served.map_err(|error| (error.said, error.message)) {
+            Ok(()) => Some(Outcome::Success),
             // What is refused to us may work all the same.
-            Said::Refused => Some(Outcome::Unknown(error.message)),
+            Err((Said::Refused, why)) => Some(Outcome::Unknown(why)),
             // An API server that breaks the connection, or has too much to do, tells nothing of what
             // stands behind it.
-            Said::Throttled(_) | Said::Broken => None,
-            Said::Late | Said::Other => Some(Outcome::Failure(error.message)),
+            Err((Said::Throttled(_) | Said::Broken, _)) => None,
+            Err((Said::Late | Said::Other, why)) => Some(Outcome::Failure(why)),
         }
     }
 

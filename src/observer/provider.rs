@@ -20,12 +20,12 @@ pub(super) struct Provider {
 }
 
 impl Provider {
-    /// A provider that is to be looked at anew, of which this may be known.
-    pub(super) fn new(settings: MetricsProvider, known: Option<&Self>) -> Self {
+    /// A provider that has not been looked at yet.
+    pub(super) fn new(settings: MetricsProvider) -> Self {
         Self {
             due: Due::default(),
-            tally: known.map_or_else(|| Tally::new(&settings), |it| it.tally.clone()),
-            since: known.and_then(|it| it.since),
+            tally: Tally::new(&settings),
+            since: None,
             settings,
         }
     }
@@ -43,12 +43,12 @@ impl Provider {
         }
     }
 
-    /// Its name and how it fails, if it does.
+    /// How it fails, if it does.
     pub(super) fn failing(&self) -> Option<String> {
         let fails = self.tally.result() == CheckResult::Failing;
         let how = self.tally.message().filter(|_| fails)?;
         let (name, how) = (&self.settings.name, clean(&how, MAX_OUTPUT));
-        Some(format!("{name}: {how}"))
+        Some(format!("its provider of metrics {name}: {how}"))
     }
 
     /// Returns what a ClusterHealth shows of it.

@@ -35,8 +35,7 @@ const SPREAD: f64 = 0.1;
 const MAX_PAUSE: Duration = Duration::from_secs(3600);
 
 const UNSEEN: &str = "its nodes, or whether its API server is ready, have not been seen yet";
-const BACK: &str = "it was OFFLINE and answers again; its nodes and whether its API server is ready \
-                    are looked at anew";
+const BACK: &str = "it was OFFLINE and answers again; all of it is looked at anew";
 
 /// All states, in the order of the table in the documentation.
 pub const STATES: [ClusterState; 8] = [
@@ -121,6 +120,11 @@ impl Due {
         begins.then(|| self.begun = Some(at))
     }
 
+    /// Gives up a look that is under way. It is due immediately.
+    fn restart(&mut self) {
+        self.next.take_if(|_| self.begun.take().is_some());
+    }
+
     /// Ends the look that is under way. The next one follows so long after its start.
     pub(super) fn end(&mut self, pause: Duration) {
         self.next = self.begun.take().map(|begun| begun + pause);
@@ -146,16 +150,17 @@ impl Observation {
         new
     }
 
-    /// Observes it by these settings from now on; looks that were under way are given up. All begin anew, but the
+    /// Observes it by these settings from now on; looks that were under way are given up, and due immediately. The
     /// nodes are read within a minute: `draw`, uniform in [0, 1), says when, since a policy may apply to a thousand
     /// clusters.
     pub fn restart(&mut self, settings: Arc<ObserverSettings>, now: Instant, draw: f64) {
         let providers = settings.metrics_providers.iter().map(|asked| {
             let known = self.providers.iter().find(|it| it.settings == *asked);
-            Provider::new(asked.clone(), known)
+            known.map_or_else(|| Provider::new(asked.clone()), Clone::clone)
         });
         self.providers = providers.collect();
-        self.ready_due = Due::default();
+        let dues = self.providers.iter_mut().map(|it| &mut it.due);
+        dues.chain([&mut self.ready_due]).for_each(Due::restart);
         self.nodes_due = self.nodes_due.min(Some(now + OFTEN.mul_f64(draw)));
         self.settings = settings;
     }
@@ -203,7 +208,7 @@ impl Observation {
         if self.state == ClusterState::Offline {
             self.state = ClusterState::Connecting;
             (self.ready, self.nodes, self.unread) = (None, None, None);
-            (self.ready_due, self.nodes_due) = (Due::default(), None);
+            (self.ready_due.next, self.nodes_due) = (None, None);
         } else {
             self.settle();
         }
@@ -342,8 +347,7 @@ impl Observation {
             ));
         }
         amiss.extend(self.nodes.iter().flat_map(NodeCounts::troubles));
-        let failing = self.providers.iter().filter_map(Provider::failing);
-        amiss.extend(failing.map(|provider| format!("its provider of metrics {provider}")));
+        amiss.extend(self.providers.iter().filter_map(Provider::failing));
         amiss
     }
 }

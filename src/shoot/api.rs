@@ -36,9 +36,9 @@ impl Shoot {
             }
             let body = body.unwrap_or_default();
             let failed = failed_checks(&String::from_utf8_lossy(&body));
-            match failed.is_empty() {
-                true => Err(refusal(tried, &head, &body)),
-                false => Ok(Readiness::NotReady(failed)),
+            match head.status.is_server_error() && !failed.is_empty() {
+                true => Ok(Readiness::NotReady(failed)),
+                false => Err(refusal(tried, &head, &body)),
             }
         })
         .await

@@ -210,6 +210,8 @@ impl Task {
         let read = listed.and_then(|conclusion| self.with_facts(conclusion));
         drop(in_flight);
         metrics.probed(&read, began.elapsed());
+        let verdict = read.as_ref().ok().map(|conclusion| conclusion.verdict);
+        let is_proving = matches!(verdict, Some(Verdict::Undetermined(Doubt::Unproven(_))));
         if let Ok(conclusion) = &read {
             self.judged(conclusion);
         }
@@ -221,7 +223,7 @@ impl Task {
         if reached.is_ok() {
             // What begins now is read by settings that have come meanwhile.
             self.obey();
-            self.begin_beside();
+            self.begin_beside(is_proving);
         }
     }
 

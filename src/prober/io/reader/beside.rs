@@ -43,8 +43,8 @@ pub(super) struct NodeReads {
 }
 
 impl Task {
-    /// Begins what is due beside the leases.
-    pub(super) fn begin_beside(&mut self) {
+    /// Begins what is due beside the leases: while these are proving an outage, only what that needs.
+    pub(super) fn begin_beside(&mut self, is_proving: bool) {
         let now = Instant::now();
         // A list that is due immediately needs the connection; but all may be, if they take as long as the interval.
         let is_idle = self.judge.next(now.into(), self.draw).instant() > now;
@@ -57,7 +57,7 @@ impl Task {
         if wanted || looks.is_some() && self.observation.nodes_due(now) {
             self.begin_nodes(&shoot, wanted, now);
         }
-        let Some(looks) = looks else {
+        let Some(looks) = looks.filter(|_| !is_proving) else {
             return;
         };
         for look in self.observation.begin(now) {
