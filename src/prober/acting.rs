@@ -169,8 +169,7 @@ impl Acting {
             self.term.metrics.reaction.observe(reaction.as_secs_f64());
         }
         if let What::Did(step, found) = &event.what {
-            let (cluster, dependent) = (&*self.cluster, &event.dependent);
-            let why = &*event.why;
+            let (cluster, dependent, why) = (&*self.cluster, &event.dependent, &*event.why);
             tracing::info!(cluster, %dependent, %step, replicas = found.replicas, why, "wrote");
         }
         self.term.reporter.dependent(&self.cluster, event);

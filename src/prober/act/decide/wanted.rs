@@ -140,8 +140,7 @@ impl Decider {
             Treatment::Hold(_, why) => return Err(Some(HeldBack::by(why))),
             Treatment::Complete(..) | Treatment::Idle(_) => return Err(None),
         };
-        let is_protected = self.protection() != Protection::None;
-        let is_engaged = is_protected || self.dependents.is_engaged();
+        let is_engaged = self.protection() != Protection::None || self.dependents.is_engaged();
         let aim = self.course()?;
         if mode == Mode::DryRun {
             return Err(None);
