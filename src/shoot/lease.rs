@@ -3,7 +3,8 @@
 //! Only what tells a lease's age is decoded, straight from the bytes: at 100 nodes a shoot and
 //! 1,000 shoots, building whole objects would cost more than everything else the operator does.
 
-use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -66,16 +67,16 @@ impl RenewTime {
     }
 }
 
-/// Digest of an object's name or UID, in little room: some of each node are kept.
-///
-/// Two texts have the same digest only if somebody chooses them so, for which both must be theirs: whoever has a cluster
-/// may hide one of its nodes behind another, as by deleting a lease.
+/// Key of digests, which nobody can guess.
+static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
+/// Digest of an object's name or UID in this process, in little room: some of each node are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(u64);
 
 impl From<&str> for Digest {
     fn from(text: &str) -> Self {
-        Self(BuildHasherDefault::<DefaultHasher>::new().hash_one(text))
+        Self(KEY.hash_one(text))
     }
 }
 
