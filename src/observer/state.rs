@@ -122,7 +122,7 @@ impl Due {
 
     /// Gives up a look that is under way. It is due immediately.
     fn restart(&mut self) {
-        self.next.take_if(|_| self.begun.take().is_some());
+        (self.next, self.begun) = (self.next.filter(|_| self.begun.is_none()), None);
     }
 
     /// Ends the look that is under way. The next one follows so long after its start.
