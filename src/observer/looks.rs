@@ -58,10 +58,9 @@ impl Looks {
         self.ended("apiService", &served, began, limit);
         match served.map_err(|error| (error.said, error.message)) {
             Ok(()) => Some(Outcome::Success),
-            // What is refused to us may work all the same.
+            // Others may be allowed what is refused to us.
             Err((Said::Refused, why)) => Some(Outcome::Unknown(why)),
-            // An API server that breaks the connection, or has too much to do, tells nothing of what
-            // stands behind it.
+            // No word of what stands behind the API server: it broke the connection, or has too much to do.
             Err((Said::Throttled(_) | Said::Broken, _)) => None,
             Err((Said::Late | Said::Other, why)) => Some(Outcome::Failure(why)),
         }

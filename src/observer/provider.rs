@@ -43,7 +43,7 @@ impl Provider {
         }
     }
 
-    /// How it fails, if it does.
+    /// Part of a sentence that says how it fails, if it does.
     pub(super) fn failing(&self) -> Option<String> {
         let fails = self.tally.result() == CheckResult::Failing;
         let how = self.tally.message().filter(|_| fails)?;

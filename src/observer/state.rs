@@ -95,8 +95,8 @@ pub struct Observation {
     nodes: Option<NodeCounts>,
     /// Why the nodes could not be read when they were last tried, if they could not.
     unread: Option<String>,
-    /// Expired leases, and all that count, if that has been found to be an outage: their kubelets do not work,
-    /// whatever the Nodes say that nobody updates any more.
+    /// Expired leases, and all that count, if that has been found to be an outage. Then kubelets do not work, and the
+    /// Nodes are out of date.
     silent: Option<(usize, usize)>,
     providers: Vec<Provider>,
     /// When the nodes are to be read; `None` stands for as soon as possible.
@@ -261,7 +261,7 @@ impl Observation {
 
     /// Returns the worst of what is known; `None` until all is on which a state depends.
     fn worst(&self) -> Option<ClusterState> {
-        // Whatever else may be found, it is no worse.
+        // Nothing that may be found is worse.
         if self.silent.is_some() {
             return Some(ClusterState::NotReady);
         }

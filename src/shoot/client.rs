@@ -116,7 +116,7 @@ impl Shoot {
             let ends = poll_fn(|context| connection.poll_without_shutdown(context));
             match select(ends, exchange).await {
                 Either::Right((answer, _)) => answer?,
-                // What breaks the connection is told to whoever waits for the answer.
+                // The answer, or its absence, tells why the connection ended.
                 Either::Left((_, exchange)) => return Ok(exchange.await?),
             }
         };

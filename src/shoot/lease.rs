@@ -67,7 +67,7 @@ impl RenewTime {
     }
 }
 
-/// Key of digests, which nobody can guess.
+/// Key of digests, drawn at random by each process.
 static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// Digest of an object's name or UID in this process, in little room: some of each node are kept.

@@ -1,9 +1,9 @@
 //! Lists of objects in Kubernetes' protobuf, item by item as they come.
 //!
-//! Of the bytes of a list no more is in memory than the field that is coming, so that many large answers take little, and
-//! what is not asked for takes nothing. The envelope is strict: another kind, a page instead of the whole, or a list that
-//! cannot be ordered is an error, since a list taken for another would be false evidence; so is one that is not whole.
-//! What was made of the items before an error is to be dropped.
+//! Only the field that is coming is in memory, so that many large answers take little; one that nobody asks for takes
+//! nothing. The envelope is strict: another kind, a page instead of the whole, or a list that cannot be ordered is an
+//! error, since a list taken for another would be false evidence; so is one that is not whole.
+//! Items that came before an error are to be dropped.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use futures::FutureExt as _;

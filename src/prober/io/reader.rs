@@ -139,7 +139,7 @@ struct Task {
     /// When the connection was given up because it showed no writes.
     redialled: Option<Instant>,
     beside: JoinSet<Beside>,
-    /// The last list was followed by nothing beside the leases, since another one was due immediately.
+    /// Nothing was begun after the last list, since the next one was due immediately.
     put_off: bool,
     /// The turn of what is read beside the leases: two at the same time need two connections.
     connection: Arc<Mutex<()>>,

@@ -157,7 +157,7 @@ impl Evidence {
 
 /// The Nodes and Machines of one cluster.
 pub(crate) struct NodeLists {
-    /// What both say, if Machines were asked for, and neither came from a cache; or why the Machines could not be read.
+    /// Facts from both, past every cache, if Machines were asked for; or the reason why these could not be read.
     pub(crate) facts: Result<Option<Facts>, Unread>,
     pub(crate) counts: NodeCounts,
     /// The size of the list of Nodes.

@@ -12,7 +12,7 @@ use crate::{
     util::mono_time::MonoTime,
 };
 
-/// So many zones of a cluster are told apart: each takes memory.
+/// Number of zones of a cluster that are told apart, since each takes memory.
 const MAX_ZONES: usize = 32;
 
 /// Why a lease is not counted.
@@ -140,7 +140,7 @@ impl Place {
     }
 }
 
-/// What Nodes and Machines of a cluster, as they were read, say of its leases.
+/// Facts about the leases of a cluster, from its Nodes and Machines as they were read.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// When the reads began.
@@ -233,7 +233,7 @@ fn zone(node: &Node) -> Option<&str> {
     zone.bytes().all(allowed).then_some(zone)
 }
 
-/// Why the lease of a node does not count, by what the Node says.
+/// Returns why the lease of a node does not count, by the Node alone.
 fn excluded(node: &Node, pools: &Pools) -> Option<Exclusion> {
     let pool = node.worker_pool.as_deref();
     let listed = pool.map(|pool| pools.get(pool));

@@ -180,8 +180,7 @@ impl Decider {
             Treatment::LetGo(_, Some(_)) => return Err(Some(NOTHING_MORE)),
             _ => {}
         }
-        // A scale-down goes on, also with what somebody has scaled up meanwhile, unless an answer came after all by
-        // which it would not have begun.
+        // A scale-down that has begun goes on, unless a later answer objects to it.
         if self.dependents.aim() == Aim::Down && self.confirmed.objection().is_none() {
             return Ok(());
         }

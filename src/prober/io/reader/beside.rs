@@ -43,7 +43,7 @@ pub(super) struct NodeReads {
 }
 
 impl Task {
-    /// Begins what is due beside the leases: while these are proving an outage, only what that needs.
+    /// Begins what is due beside the leases. While these prove an outage, no look begins.
     pub(super) fn begin_beside(&mut self, is_proving: bool) {
         let now = Instant::now();
         // A list that is due immediately needs the connection; but all may be, if they take as long as the interval.

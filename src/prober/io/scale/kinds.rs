@@ -64,7 +64,7 @@ impl Kinds {
                 }
             };
             let known = lookups.get(&kind).filter(stands).cloned();
-            // A task: it has a place in a queue, where it must go on when nobody waits for it any more.
+            // A task, since nobody may wait for it to the end: its place in the queue would hold up others.
             let begin = || {
                 let lookup = look_up(seed.clone(), kind.clone()).boxed().shared();
                 tokio::spawn(lookup.clone());
