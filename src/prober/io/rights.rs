@@ -23,10 +23,8 @@ use crate::{
 
 /// The only verb that is first needed in an outage: a missing right to read shows immediately.
 const VERB: &str = "patch";
-/// Judgement: the pause before rights that are granted are asked for again.
-const AGAIN: Duration = Duration::from_secs(15 * 60);
-/// Judgement: the pause if one is missing, since somebody may be granting it, or was not answered.
-const SOON: Duration = Duration::from_secs(2 * 60);
+/// Judgement: the pause before the rights are asked for again. Somebody may be granting one that is missing.
+const AGAIN: Duration = Duration::from_secs(5 * 60);
 
 /// Objects for which a policy needs rights.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,13 +90,11 @@ impl Reviewer {
 
     async fn attend(self: Arc<Self>, policy: Arc<str>, needs: Needs) {
         loop {
-            let missing = self.missing(&policy, &needs).await;
-            let is_well = missing.as_ref().is_ok_and(Vec::is_empty);
-            match missing {
+            match self.missing(&policy, &needs).await {
                 Ok(missing) => self.reporter.rights(&policy, &needs.uid, missing),
                 Err(error) => tracing::debug!(policy = &*policy, error, "its rights are not known"),
             }
-            sleep(if is_well { AGAIN } else { SOON }).await;
+            sleep(AGAIN).await;
         }
     }
 

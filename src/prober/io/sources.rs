@@ -22,13 +22,9 @@ use crate::{
         watch::Watches,
     },
     shoot::{self, Consistency, Dial, LeaseRead, SEED_UNREADABLE, Said, Shoot, Target, Unread},
-    util::{mono_time::MonoTime, text::clean},
+    util::mono_time::MonoTime,
 };
 
-/// The kind of a list of Machines.
-const MACHINE_LIST: &str = "MachineList";
-/// Limit on the quoted kind of another list, in characters.
-const MAX_KIND: usize = 100;
 /// First reads at the same time, over all clusters. Judgement: each takes a new connection, and at the start a
 /// thousand clusters want one.
 const FIRST_READS: usize = 32;
@@ -136,9 +132,8 @@ impl Evidence {
         match seed.call_at_turn(list).await {
             // Any object with items decodes as a list. One without Machines would exclude all nodes: a
             // silent cluster would look like one with nothing to protect.
-            Ok(list) if list.kind != MACHINE_LIST => {
-                let kind = clean(&list.kind, MAX_KIND);
-                return Err(format!("kind {kind:?} came instead of {MACHINE_LIST}").into());
+            Ok(list) if list.kind != "MachineList" => {
+                return Err("what came is no MachineList; see what stands before the seed".into());
             }
             Ok(list) => facts.take_machines(&list.items),
             Err(failed) if failed.code() == Some(404) && Self::lacks_machines(seed).await? => {}
