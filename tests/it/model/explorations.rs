@@ -260,7 +260,7 @@ fn controllers_take_their_time(#[case] parts: &[Part], #[case] budget: Budget) {
 #[ignore = "deep: make model"]
 #[case::deep(&ONE, Budget { turns: 2, ends: 1, faults: 1, policies: 1, ..NONE })]
 #[ignore = "deep: make model"]
-#[case::living(&TWO, Budget { turns: 1, lives: 1, people: 1, ..NONE })]
+#[case::living(&ONE, Budget { turns: 1, lives: 1, people: 1, ..NONE })]
 fn answers_take_their_time(#[case] parts: &[Part], #[case] budget: Budget) {
     let bounds = Bounds {
         slow_answers: true,
