@@ -12,7 +12,6 @@ mod metrics;
 pub(crate) mod object;
 mod request;
 mod slot;
-mod undeclared;
 pub(crate) mod writer;
 
 pub(crate) use metrics::set;

@@ -1,22 +1,16 @@
 //! The requests that write statuses, and the finalizer of policies. Events go by a way of their own.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Resource,
-    api::{DeleteParams, Patch, PatchParams},
+    api::{DeleteParams, DynamicObject, Patch, PatchParams},
 };
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{
-    object::{Kind, Status, Weight},
-    undeclared,
-};
+use super::object::{Kind, Status, Weight};
 use crate::{
     api::{ClusterHealth, ClusterHealthStatus, FINALIZER, ProbePolicy, WeedPolicy},
     gardener::Cluster,
@@ -59,9 +53,6 @@ pub enum WriteError {
     )]
     Shared,
 }
-
-/// Set once it was logged that the definitions are older than the operator.
-static OUTDATED: AtomicBool = AtomicBool::new(false);
 
 /// The UID of an object whose status was written.
 pub(super) type Applied = Result<Option<String>, WriteError>;
@@ -123,45 +114,31 @@ pub(super) fn complain(write: &Write, again: bool, error: &WriteError) {
     }
 }
 
-/// Applies the status of an object, and returns its UID. Fields that the stored definition does not declare
-/// are left out, at the price of a second request.
+/// Writes the status of an object in place of what was there, and returns its UID. The API server leaves fields out that
+/// the stored definition does not declare: what is marked and owed is not lost to an upgrade in the wrong order.
 async fn write_status<K: Resource<DynamicType = ()>>(
     seed: &Seed,
     name: &str,
     status: &impl Serialize,
 ) -> Applied {
-    let mut fields = json!({"metadata": {"name": name}, "status": status});
-    let send = |fields: Value| apply::<K>(seed, name, FIELD_MANAGER, Some("status"), fields);
-    let refusal = match send(fields.clone()).await {
-        Err(WriteError::Call(CallError::Refused(refusal))) => refusal,
-        answer => return answer.map(|it| it.uid),
+    let operation = json!([{"op": "add", "path": "/status", "value": status}]);
+    let params = PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
     };
-    let mut paths = undeclared::paths(&refusal);
-    paths.retain(|path| undeclared::remove(&mut fields, path));
-    let kind = K::kind(&());
-    if paths.is_empty() {
-        let error = CallError::Refused(refusal);
-        return Err(match error.code() {
-            Some(422) => WriteError::Outdated {
-                kind: kind.into_owned(),
-                error,
-            },
-            _ => error.into(),
-        });
+    let api = seed.objects::<K>();
+    let written = async {
+        let patch = serde_json::from_value(operation).map_err(kube::Error::SerdeError)?;
+        let patch = Patch::Json::<()>(patch);
+        api.patch_subresource("status", name, &params, &patch).await
+    };
+    match seed.call(written).await {
+        Err(error) if error.code() == Some(422) => Err(WriteError::Outdated {
+            kind: K::kind(&()).into_owned(),
+            error,
+        }),
+        answer => proven::<K>(answer?).map(|it| it.uid),
     }
-    let written = send(fields).await?;
-    let fields = paths.join(", ");
-    // Each status meets the same. Once suffices for those who read logs.
-    if OUTDATED.swap(true, Ordering::Relaxed) {
-        tracing::debug!(%kind, name, fields, "wrote the status without these fields");
-    } else {
-        tracing::warn!(
-            %kind, name, fields,
-            "wrote the status without fields that the CustomResourceDefinition does not declare: it is older \
-             than this operator, so apply crds/ of the operator's version; the same is not logged again"
-        );
-    }
-    Ok(written.uid)
 }
 
 /// Writes the status of a ClusterHealth, which is created first, and given this Cluster as its owner, unless
@@ -192,7 +169,7 @@ async fn establish(seed: &Seed, name: &str, uid: &str) -> Result<(), WriteError>
     let labels = json!({NAME: FIELD_MANAGER, MANAGED_BY: FIELD_MANAGER});
     let metadata = json!({"name": name, "labels": labels, "ownerReferences": [owner]});
     let fields = json!({"metadata": metadata, "spec": {}});
-    apply::<ClusterHealth>(seed, name, FIELD_MANAGER, None, fields).await?;
+    apply::<ClusterHealth>(seed, name, FIELD_MANAGER, fields).await?;
     Ok(())
 }
 
@@ -208,7 +185,7 @@ pub async fn set_finalizer(seed: &Seed, name: &str, uid: &str, on: bool) -> Resu
         false => json!({"name": name, "uid": uid}),
     };
     let fields = json!({"metadata": metadata});
-    let answer = apply::<ProbePolicy>(seed, name, FINALIZER_MANAGER, None, fields).await?;
+    let answer = apply::<ProbePolicy>(seed, name, FINALIZER_MANAGER, fields).await?;
     let mut there = answer.finalizers.iter().flatten();
     if !on && there.any(|finalizer| finalizer == FINALIZER) {
         return Err(WriteError::Shared);
@@ -226,29 +203,25 @@ async fn delete(seed: &Seed, name: &str) -> Result<(), WriteError> {
     }
 }
 
-/// Applies these fields of an object, or of a subresource of it, and returns the metadata in the answer.
-/// Anything else that can be read is no proof that the object was written.
+/// Applies these fields of an object, and returns the metadata in the answer.
 async fn apply<K: Resource<DynamicType = ()>>(
     seed: &Seed,
     name: &str,
     manager: &str,
-    subresource: Option<&str>,
     fields: Value,
 ) -> Result<ObjectMeta, WriteError> {
-    let kind = K::kind(&());
-    let mut patch = json!({"apiVersion": K::api_version(&()), "kind": kind});
+    let mut patch = json!({"apiVersion": K::api_version(&()), "kind": K::kind(&())});
     if let (Value::Object(patch), Value::Object(fields)) = (&mut patch, fields) {
         patch.extend(fields);
     }
     let params = PatchParams::apply(manager).force();
     let (api, patch) = (seed.objects::<K>(), Patch::Apply(patch));
-    let answer = match subresource {
-        Some(part) => {
-            seed.call(api.patch_subresource(part, name, &params, &patch))
-                .await?
-        }
-        None => seed.call(api.patch(name, &params, &patch)).await?,
-    };
+    proven::<K>(seed.call(api.patch(name, &params, &patch)).await?)
+}
+
+/// Returns the metadata in the answer to a write. Anything else that can be read is no proof that the object was written.
+fn proven<K: Resource<DynamicType = ()>>(answer: DynamicObject) -> Result<ObjectMeta, WriteError> {
+    let kind = K::kind(&());
     match answer.types {
         Some(types) if types.kind == kind => Ok(answer.metadata),
         _ => Err(WriteError::Unproven(kind.into_owned())),

@@ -29,7 +29,7 @@ pub fn says(is_delete: bool, resource: &str, name: &str, body: &Value) -> String
 }
 fn protection(body: &Value) -> String {
     let text = |field: &str| {
-        let value = body.pointer(&format!("/status/{field}"));
+        let value = body.pointer(&format!("/0/value/{field}"));
         value.and_then(Value::as_str).unwrap_or("-").to_owned()
     };
     format!("{}-{}", text("protection"), text("reason"))
@@ -37,7 +37,9 @@ fn protection(body: &Value) -> String {
 
 /// The conditions that are true.
 fn conditions(body: &Value) -> String {
-    let conditions = body.pointer("/status/conditions").and_then(Value::as_array);
+    let conditions = body
+        .pointer("/0/value/conditions")
+        .and_then(Value::as_array);
     let is_true =
         |condition: &&Value| condition.get("status").and_then(Value::as_str) == Some("True");
     let names = conditions

@@ -39,7 +39,7 @@ impl Statuses {
     /// The changes by a write of a status.
     pub(super) fn change(&mut self, call: &Call, result: &str) -> Vec<String> {
         let mut fields = Fields::default();
-        let status = call.body["status"].as_object().into_iter().flatten();
+        let status = call.body[0]["value"].as_object().into_iter().flatten();
         for (key, value) in status.filter(|(key, _)| **key != SAME) {
             flatten(key, key, value, &mut fields);
         }
