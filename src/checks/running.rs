@@ -1,11 +1,9 @@
 //! One check that runs again and again, and what it has come to.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+use parking_lot::Mutex;
 use tokio::{
     sync::Notify,
     time::{Instant, sleep_until},
@@ -85,11 +83,11 @@ impl Running {
 
     /// It is another policy's now.
     pub(super) fn hand_over(&self, runner: Runner) {
-        self.lock().runner = runner;
+        self.state.lock().runner = runner;
     }
 
     pub(super) fn status(&self, now: Instant) -> CheckStatus {
-        let state = self.lock();
+        let state = self.state.lock();
         let message = state.message(now);
         CheckStatus {
             name: self.check.name.clone(),
@@ -103,23 +101,19 @@ impl Running {
 
     /// The timeout of a command that has not ended in time, which was tolerated.
     pub(super) fn take_tolerated(&self, now: Instant) -> Option<Duration> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let limit = state.tolerated.take()?;
         state.told = Some(now);
         Some(limit)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
-    }
-
     pub(super) fn result(&self, now: Instant) -> CheckResult {
-        self.lock().result(now)
+        self.state.lock().result(now)
     }
 
     /// Result of this Gate, in words.
     pub(super) fn describe(&self, now: Instant) -> String {
-        let state = self.lock();
+        let state = self.state.lock();
         let is = match state.result(now) {
             CheckResult::Passing => "passes",
             CheckResult::Failing => "fails",
@@ -182,10 +176,6 @@ impl State {
     }
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Runs a check again and again.
 async fn repeat(
     check: HealthCheck,
@@ -200,11 +190,11 @@ async fn repeat(
     let mut cuts = Cuts::default();
     loop {
         sleep_until(due).await;
-        let runner = lock(&state).runner.clone();
+        let runner = state.lock().runner.clone();
         let run = runner.run(&cluster, &check, &mut cuts).await;
         let waits = cuts.wait().map_or(run.began, |wait| wait.until);
         due = waits.max(run.began + period);
-        if lock(&state).count(run.outcome, fresh_for, cuts.wait()) {
+        if state.lock().count(run.outcome, fresh_for, cuts.wait()) {
             news.notify_one();
         }
     }

@@ -3,11 +3,9 @@
 //! A run that hangs keeps its place until its timeout, and those of one policy hang together: what
 //! they ask may be away in all of its clusters. So a policy has at most half of the places.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Gives out places.
@@ -34,7 +32,7 @@ impl Turns {
     /// Waits for a place for a run of this policy. Whoever drops this waits no more.
     pub(super) async fn take(&self, policy: &Arc<str>) -> Turn {
         let own = {
-            let mut policies = self.policies.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut policies = self.policies.lock();
             let own = policies.entry(policy.clone());
             own.or_insert_with(|| Arc::new(Semaphore::new(self.places / 2)))
                 .clone()

@@ -1,9 +1,10 @@
 //! Index of which policy applies to which cluster, kept by two watches.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures::StreamExt as _;
 use kube::{Api, Client, core::DeserializeGuard, runtime::watcher};
+use parking_lot::Mutex;
 
 use crate::{
     api::ProbePolicy,
@@ -23,16 +24,8 @@ pub(super) struct Selection {
     cluster_changes: Changes<Cluster>,
 }
 
-/// The index, by which whoever reads an object anew compares it. Clones are the same.
-#[derive(Clone, Default)]
-pub(super) struct SharedIndex(Arc<Mutex<Index>>);
-
-impl SharedIndex {
-    /// Waits until nobody else has it.
-    pub(super) fn lock(&self) -> MutexGuard<'_, Index> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+/// The index, by which whoever reads an object anew compares it.
+pub(super) type SharedIndex = Arc<Mutex<Index>>;
 
 impl Selection {
     /// Begins to watch. With `dry_run` every policy is one with the mode `DryRun`.

@@ -1,11 +1,8 @@
 //! Health of the process: main loops beat to show that they move, and named checks say whether it is ready.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// Time without a beat after which a loop hangs.
@@ -30,17 +27,17 @@ impl Health {
     /// Notes that the loop of this name moves, in each turn of it. A loop that ends before the others counts as
     /// one that hangs.
     pub fn beat(&self, name: &'static str) {
-        self.lock().beats.insert(name, Instant::now());
+        self.0.lock().beats.insert(name, Instant::now());
     }
 
     /// Forgets all loops and checks: the next candidacy has its own.
     pub(super) fn clear(&self) {
-        *self.lock() = State::default();
+        *self.0.lock() = State::default();
     }
 
     /// Returns the loops that hang, and for how long they have.
     pub fn stale(&self) -> Vec<(&'static str, Duration)> {
-        let state = self.lock();
+        let state = self.0.lock();
         let beats = state.beats.iter();
         let ages = beats.map(|(name, last)| (*name, last.elapsed()));
         ages.filter(|(_, age)| *age >= STALE).collect()
@@ -53,17 +50,13 @@ impl Health {
         name: &'static str,
         check: impl Fn() -> Result<(), String> + Send + Sync + 'static,
     ) {
-        self.lock().checks.insert(name, Box::new(check));
+        self.0.lock().checks.insert(name, Box::new(check));
     }
 
     /// Runs each check, and returns its result by name.
     pub fn results(&self) -> Vec<(&'static str, Result<(), String>)> {
-        let state = self.lock();
+        let state = self.0.lock();
         let checks = state.checks.iter();
         checks.map(|(name, check)| (*name, check())).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,18 +4,13 @@
 //! seed's DNS is away, so are the names of all control planes at once: whoever asked for each of them
 //! would fill the pool of threads, in which others then wait for theirs.
 
-use std::{
-    collections::HashMap,
-    io,
-    net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use futures::{
     FutureExt as _,
     future::{BoxFuture, Shared},
 };
+use parking_lot::Mutex;
 use tokio::{
     net::lookup_host,
     sync::Semaphore,
@@ -92,7 +87,7 @@ impl Names {
 
     /// The lookup of this host that is under way, or a new one.
     fn ask(&self, host: &str) -> Name {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         let last = match known.get(host) {
             None => None,
             Some(name) => match name.lookup.clone().now_or_never() {

@@ -10,12 +10,7 @@
 //! is then refused by its precondition, and that refusal is no word about the first. A write follows a
 //! read of the same object, so it goes over connections that have just answered, or over new ones.
 
-use std::{
-    error::Error,
-    pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{error::Error, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{
@@ -36,6 +31,7 @@ use kube::{
     Client, Config,
     client::{Body, ConfigExt as _},
 };
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until, timeout};
 use tower::{
     BoxError, Service, ServiceBuilder, ServiceExt as _, service_fn, util::BoxCloneSyncService,
@@ -207,7 +203,7 @@ impl Wire {
 
     async fn race(&self, request: Request<Body>) -> Result<Answer, BoxError> {
         let (pool, number) = {
-            let newest = self.lock();
+            let newest = self.newest.lock();
             (newest.pool.clone(), newest.number)
         };
         // The answer to a command that is run in a pod takes as long as a kubelet does.
@@ -235,14 +231,14 @@ impl Wire {
 
     async fn answer(&self, pool: Pool, request: Request<Body>) -> Result<Answer, BoxError> {
         let answer = pool.oneshot(request).await?;
-        self.lock().answered = Some(Instant::now());
+        self.newest.lock().answered = Some(Instant::now());
         Ok(answer)
     }
 
     /// A request over the pool of this number was not answered for so long. Returns what a second one is sent
     /// over.
     fn unanswered(&self, number: u64, waited: Duration) -> Pool {
-        let mut newest = self.lock();
+        let mut newest = self.newest.lock();
         if newest.number == number {
             if newest.answered.is_some_and(|at| at.elapsed() < waited) {
                 return (self.make)();
@@ -258,10 +254,6 @@ impl Wire {
             newest.number = number + 1;
         }
         newest.pool.clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Newest> {
-        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

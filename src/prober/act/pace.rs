@@ -3,11 +3,9 @@
 //! After an outage of many clusters, restoring all at the same time starts as many control planes on the
 //! nodes of one seed. If their API servers starve, leases go silent again.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// Restores that begin without a pause. Judgement: an outage of a few shoots does not affect others.
@@ -27,7 +25,7 @@ pub struct Pace {
 impl Pace {
     /// Reserves the moment at which one more cluster may be restored.
     pub(crate) fn reserve(&self, now: Instant) -> Instant {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.free.lock();
         let ahead = free.map_or(Duration::ZERO, |free| free.duration_since(now));
         let ahead = ahead.min(LATEST);
         *free = Some(now + ahead + PAUSE);

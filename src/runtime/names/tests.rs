@@ -12,7 +12,7 @@ fn names(answers: impl Fn(&str) -> Scripted + Send + Sync + 'static) -> (Names, 
     let asked = Asked::default();
     let noted = asked.clone();
     let resolver = move |host: Arc<str>| {
-        noted.lock().unwrap().push(host.to_string());
+        noted.lock().push(host.to_string());
         let (delay, answer) = answers(&host);
         async move {
             sleep(delay).await;
@@ -61,7 +61,7 @@ async fn the_last_addresses_are_used(
     #[case] told: bool,
 ) {
     let answers = Mutex::new(vec![second, (Duration::ZERO, Ok(1))]);
-    let (names, _) = names(move |_| answers.lock().unwrap().pop().unwrap());
+    let (names, _) = names(move |_| answers.lock().pop().unwrap());
     assert_eq!(names.look_up_or_last("a").await.unwrap(), addresses(1));
     let begun = Instant::now();
     let ours = async {
@@ -83,7 +83,7 @@ async fn a_lookup_that_hangs_does_not_stop_other_names() {
         timeout(SOON, join_all(lookups)).await.unwrap_err();
     };
     join_all((1..LOOKUPS).map(hang)).await;
-    assert_eq!(asked.lock().unwrap().len(), LOOKUPS - 1);
+    assert_eq!(asked.lock().len(), LOOKUPS - 1);
     names.look_up("known").await.unwrap();
     hang(LOOKUPS).await;
 
@@ -91,16 +91,13 @@ async fn a_lookup_that_hangs_does_not_stop_other_names() {
     assert_eq!(names.look_up_or_last("known").await.unwrap(), addresses(1));
     timeout(SOON, names.look_up("new")).await.unwrap_err();
     assert_eq!(names.look_up("later").await.unwrap(), addresses(1));
-    assert_eq!(
-        asked.lock().unwrap()[LOOKUPS + 1..],
-        ["known", "new", "later"]
-    );
+    assert_eq!(asked.lock()[LOOKUPS + 1..], ["known", "new", "later"]);
 
     // What hung is told to all who waited, and looked up anew for who asks then.
     let both = tokio::join!(names.look_up("hangs-1"), names.look_up("hangs-1"));
     assert_eq!(both.0.unwrap_err().to_string(), "try again");
     assert_eq!(both.1.unwrap_err().to_string(), "try again");
-    assert_eq!(asked.lock().unwrap()[LOOKUPS + 4..], ["hangs-1"]);
+    assert_eq!(asked.lock()[LOOKUPS + 4..], ["hangs-1"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,7 +105,7 @@ async fn few_names_are_remembered() {
     let (names, _) = names(by_name);
     for number in 0..2 * REMEMBERED {
         names.look_up(&number.to_string()).await.unwrap();
-        assert!(names.known.lock().unwrap().len() <= REMEMBERED);
+        assert!(names.known.lock().len() <= REMEMBERED);
     }
 }
 

@@ -1,9 +1,6 @@
 //! The resource behind the kind of a dependent.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use futures::{
     FutureExt as _,
@@ -13,6 +10,7 @@ use kube::{
     core::{ApiResource, GroupVersion, GroupVersionKind},
     discovery::{Scope, pinned_kind},
 };
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{ScaleError, explain};
@@ -55,7 +53,7 @@ impl Kinds {
         }
         let kind = kind(dependent).ok_or_else(|| ScaleError::UnknownKind(dependent.to_string()))?;
         let lookup = {
-            let mut lookups = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut lookups = self.0.lock();
             let stands = |(began, lookup): &&(Instant, Lookup)| {
                 let is_recent = began.elapsed() < REFUSED;
                 match lookup.peek() {
