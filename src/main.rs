@@ -1,6 +1,6 @@
 //! Parse, run, exit code.
 
-use std::{process::ExitCode, thread};
+use std::{io, process::ExitCode, thread};
 
 use clap::Parser as _;
 use dependency_watchdog::cli::{self, Cli};
@@ -15,22 +15,15 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 /// Worker threads: 1,000 shoots need a tenth of one core, and each thread keeps memory of its own.
 const THREADS: usize = 2;
 
-fn main() -> ExitCode {
+fn main() -> io::Result<ExitCode> {
     let cli = Cli::parse();
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let runtime = Builder::new_multi_thread()
         .worker_threads(cores.min(THREADS))
         .enable_all()
-        .build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            eprintln!("error: no threads can be started: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
+        .build()?;
     let code = runtime.block_on(cli::run(cli));
     // To look up the name of a host cannot be given up, and may take minutes: it holds up no exit.
     runtime.shutdown_background();
-    code
+    Ok(code)
 }

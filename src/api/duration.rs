@@ -51,10 +51,7 @@ pub(super) struct Bounds(pub(super) &'static str, pub(super) &'static str);
 impl Duration {
     /// A duration of whole seconds.
     pub fn from_secs(seconds: u16) -> Self {
-        Self {
-            written: format!("{seconds}s"),
-            value: Span::from_secs(seconds.into()),
-        }
+        Span::from_secs(seconds.into()).into()
     }
 
     /// A duration of whole minutes.

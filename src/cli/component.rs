@@ -44,18 +44,6 @@ pub(super) struct ComponentArgs {
     _config_file: Option<PathBuf>,
 }
 
-/// Differences between components.
-pub(super) struct Component {
-    /// Name, as in its command.
-    pub(super) name: &'static str,
-    /// The Lease for which its replicas stand.
-    pub(super) lease: &'static str,
-    /// Metrics and health.
-    pub(super) instruments: Common,
-    /// Registry of all that it shows.
-    pub(super) registry: Registry,
-}
-
 /// Parts that a component works with in one candidacy.
 pub(super) struct Context {
     /// The seed, for reads alone, which need no leadership.
@@ -70,80 +58,68 @@ pub(super) struct Context {
     pub(super) stop: CancellationToken,
 }
 
-impl Component {
-    /// Works until it is told to stop. When the Lease is lost, the work is dropped, and the next candidacy begins with
-    /// nothing.
-    ///
-    /// # Errors
-    /// When it cannot begin, or a leader cannot see what it acts on.
-    pub(super) async fn run(
-        self,
-        args: &ComponentArgs,
-        work: impl AsyncFn(Context),
-    ) -> Result<u8, String> {
-        telemetry::init(&args.log.log, args.log.log_format)?;
-        let (name, version) = (self.name, env!("CARGO_PKG_VERSION"));
-        tracing::info!(version, "the {name} starts");
-        if args.dry_run {
-            tracing::info!("--dry-run: every policy is taken for one with the mode DryRun");
-        }
-        let times = args.leader.times()?;
-        let stop = shutdown::on_signal().map_err(|error| error.to_string())?;
-        let (metrics_at, health_at) = (&args.admin.metrics_bind_addr, &args.admin.health_bind_addr);
-        let instruments = self.instruments;
-        let health = instruments.health();
-        let shown = (self.registry, health.clone());
-        let admin = Admin::bind(metrics_at, health_at, shown).await?;
-        // The endpoints report the shutdown, so they stop last.
-        let _serving = AbortOnDropHandle::new(tokio::spawn(admin.run()));
-        let requests = &instruments.requests;
-        let wire = args.client.connect(requests).await?;
-        let seed = Seed::new(wire.client(Access::All), args.client.rate(), requests);
-        let context = |leadership: Leadership| {
-            let stopped = stop.clone();
-            let shutdown = move || match stopped.is_cancelled() {
-                true => Err("shutting down".to_owned()),
-                false => Ok(()),
+/// Runs a component, whose replicas stand for this Lease, until it is told to stop. When the Lease is lost, the work is
+/// dropped, and the next candidacy begins with nothing.
+///
+/// # Errors
+///
+/// When it cannot begin, or a leader cannot see what it acts on.
+pub(super) async fn run(
+    args: &ComponentArgs,
+    lease: &str,
+    instruments: &Common,
+    registry: Registry,
+    work: impl AsyncFn(Context),
+) -> Result<u8, String> {
+    telemetry::init(&args.log.log, args.log.log_format)?;
+    let (version, dry_run) = (env!("CARGO_PKG_VERSION"), args.dry_run);
+    tracing::info!(version, lease, dry_run, "starts");
+    let times = args.leader.times()?;
+    let stop = shutdown::on_signal().map_err(|error| error.to_string())?;
+    let (metrics_at, health_at) = (&args.admin.metrics_bind_addr, &args.admin.health_bind_addr);
+    let health = instruments.health();
+    let shown = (registry, health.clone());
+    let admin = Admin::bind(metrics_at, health_at, shown).await?;
+    let _serving = AbortOnDropHandle::new(tokio::spawn(admin.run()));
+    let requests = &instruments.requests;
+    let wire = args.client.connect(requests).await?;
+    let seed = Seed::new(wire.client(Access::All), args.client.rate(), requests);
+    let context = |leadership: Leadership| Context {
+        reads: Seed::new(wire.client(Access::Reads), args.client.rate(), requests),
+        seed: seed.clone().led_by(leadership.clone()),
+        leadership,
+        dry_run,
+        stop: stop.clone(),
+    };
+    let Some(times) = times else {
+        work(context(Leadership::unopposed())).await;
+        return Ok(0);
+    };
+    let namespace = &args.leader.lease.leader_election_namespace;
+    let mut elector = Elector::new(seed.client().clone(), namespace, lease, times);
+    loop {
+        instruments.stand_by();
+        health.check("leader-election", elector.check());
+        let candidacy = async |leadership: Leadership| {
+            let blind = async {
+                leadership.begun().await;
+                instruments.leader.set(1);
+                instruments.watches.blind(BLIND).await
             };
-            health.check("shutdown", shutdown);
-            Context {
-                reads: Seed::new(wire.client(Access::Reads), args.client.rate(), requests),
-                seed: seed.clone().led_by(leadership.clone()),
-                leadership,
-                dry_run: args.dry_run,
-                stop: stop.clone(),
+            tokio::select! {
+                () = work(context(leadership.clone())) => Ok(0),
+                kinds = blind => Err(format!(
+                    "this replica led, and could not list {} within {BLIND:?}, as its log tells; it gave \
+                     the Lease back, since another may be able to",
+                    kinds.join(", ")
+                )),
             }
         };
-        let Some(times) = times else {
-            work(context(Leadership::unopposed())).await;
-            return Ok(0);
-        };
-        let namespace = &args.leader.lease.leader_election_namespace;
-        let mut elector = Elector::new(seed.client().clone(), namespace, self.lease, times);
-        loop {
-            instruments.stand_by();
-            health.check("leader-election", elector.check());
-            let candidacy = async |leadership: Leadership| {
-                let blind = async {
-                    leadership.begun().await;
-                    instruments.leader.set(1);
-                    instruments.watches.blind(BLIND).await
-                };
-                tokio::select! {
-                    () = work(context(leadership.clone())) => Ok(0),
-                    kinds = blind => Err(format!(
-                        "this replica led, and could not list {} within {BLIND:?}, as its log tells; it gave \
-                         the Lease back, since another may be able to",
-                        kinds.join(", ")
-                    )),
-                }
-            };
-            match elector.stand(&stop, candidacy).await {
-                Ok(done) => return done.unwrap_or(Ok(0)),
-                Err(lost) => {
-                    instruments.leaderships_lost.inc();
-                    tracing::warn!("leadership was lost: {lost}");
-                }
+        match elector.stand(&stop, candidacy).await {
+            Ok(done) => return done.unwrap_or(Ok(0)),
+            Err(lost) => {
+                instruments.leaderships_lost.inc();
+                tracing::warn!("leadership was lost: {lost}");
             }
         }
     }

@@ -30,7 +30,7 @@ enum Command {
     Prober(Box<prober::ProberArgs>),
     /// Delete pods that are stuck in CrashLoopBackOff when a service that a WeedPolicy names becomes
     /// ready, so that they restart immediately
-    Weeder(Box<weeder::WeederArgs>),
+    Weeder(Box<component::ComponentArgs>),
     /// Explain whether a cluster is protected and why, what was observed and done, what is owed to it,
     /// and what it waits for
     Explain(Box<explain::ExplainArgs>),

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::component::{Component, ComponentArgs, Context};
+use super::component::{self, ComponentArgs, Context};
 use crate::{
     checks::{FeatureGates, Runner},
     prober::{
@@ -33,12 +33,6 @@ pub(super) struct ProberArgs {
 
 pub(super) async fn run(args: ProberArgs) -> Result<u8, String> {
     let (instruments, registry) = Instruments::new();
-    let component = Component {
-        name: "prober",
-        lease: LEASE,
-        instruments: instruments.common.clone(),
-        registry,
-    };
     let gates = args.feature_gates;
     let work = async |context: Context| {
         instruments.stand_by();
@@ -54,5 +48,5 @@ pub(super) async fn run(args: ProberArgs) -> Result<u8, String> {
         };
         fleet::run(prober, context.leadership.begun(), context.stop).await;
     };
-    component.run(&args.component, work).await
+    component::run(&args.component, LEASE, &instruments.common, registry, work).await
 }

@@ -1,29 +1,14 @@
 //! `dependency-watchdog weeder`
 
-use clap::Args;
-
-use super::component::{Component, ComponentArgs, Context};
+use super::component::{self, ComponentArgs, Context};
 use crate::weeder::{
     LEASE,
     instruments::Instruments,
     run::{self, Weeder},
 };
 
-/// Flags of the weeder.
-#[derive(Debug, Args)]
-pub(super) struct WeederArgs {
-    #[command(flatten)]
-    component: ComponentArgs,
-}
-
-pub(super) async fn run(args: WeederArgs) -> Result<u8, String> {
+pub(super) async fn run(args: ComponentArgs) -> Result<u8, String> {
     let (instruments, registry) = Instruments::new();
-    let component = Component {
-        name: "weeder",
-        lease: LEASE,
-        instruments: instruments.common.clone(),
-        registry,
-    };
     let work = async |context: Context| {
         instruments.stand_by();
         context.leadership.begun().await;
@@ -34,5 +19,5 @@ pub(super) async fn run(args: WeederArgs) -> Result<u8, String> {
         };
         run::run(weeder, context.stop).await;
     };
-    component.run(&args.component, work).await
+    component::run(&args, LEASE, &instruments.common, registry, work).await
 }

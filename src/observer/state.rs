@@ -37,18 +37,6 @@ const MAX_PAUSE: Duration = Duration::from_secs(3600);
 const UNSEEN: &str = "its nodes, or whether its API server is ready, have not been seen yet";
 const BACK: &str = "it was OFFLINE and answers again; all of it is looked at anew";
 
-/// All states, in the order of the table in the documentation.
-pub const STATES: [ClusterState; 8] = [
-    ClusterState::Pending,
-    ClusterState::Connecting,
-    ClusterState::Online,
-    ClusterState::Degraded,
-    ClusterState::Offline,
-    ClusterState::Unhealthy,
-    ClusterState::NotReady,
-    ClusterState::FailingMetrics,
-];
-
 /// The state of one cluster, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {

@@ -56,8 +56,7 @@ pub(super) struct Term {
 pub(super) struct Acting {
     cluster: Arc<str>,
     pub(super) term: Term,
-    scaler: Scaler,
-    decider: Decider,
+    pub(super) decider: Decider,
     requests: Requests,
     /// When the outage at hand could be proven.
     provable: Option<Instant>,
@@ -70,18 +69,12 @@ impl Acting {
     /// Acts on the dependents of the cluster of this name.
     pub(super) fn new(cluster: Arc<str>, term: Term, decider: Decider) -> Self {
         Self {
-            scaler: term.scaler.within(cluster.clone()),
             cluster,
             term,
             decider,
             requests: Requests::new(),
             provable: None,
         }
-    }
-
-    /// Decisions.
-    pub(super) fn decider(&self) -> &Decider {
-        &self.decider
     }
 
     /// Takes up what was learnt, and begins or ends what is to be done about it.
@@ -114,7 +107,7 @@ impl Acting {
     /// Sends nothing more, and waits for the answers to what was written.
     pub(super) async fn shut_down(&mut self) {
         self.learn(Input::ShutDown);
-        while self.decider.is_writing() {
+        while self.decider.dependents().is_writing() {
             self.progress().await;
         }
     }
@@ -132,8 +125,8 @@ impl Acting {
     }
 
     fn request(&mut self, of: DependentRef, request: Request) {
-        let (scaler, name) = (self.scaler.clone(), of.clone());
-        let leisure = self.term.leisure.clone();
+        let scaler = self.term.scaler.within(self.cluster.clone());
+        let (name, leisure) = (of.clone(), self.term.leisure.clone());
         let sent = async move {
             let answer = match request {
                 Request::Read { urgent } => {

@@ -21,7 +21,7 @@ use crate::{
     checks::Checks,
     cluster::Assignment,
     observer::{View, state::Observation},
-    runtime::{metrics::InState, timer::until},
+    runtime::metrics::InFlight,
     util::now::Now,
 };
 
@@ -53,15 +53,13 @@ struct ClusterLoop {
     /// `None` while the cluster is not probed.
     reader: Option<LeaseReader>,
     checks: Checks,
-    /// When the protection will have lasted for too long.
-    overdue_at: Option<Instant>,
     /// The policy that was responsible last.
     policy: Option<Arc<str>>,
     /// The UID of the Cluster that is observed.
     uid: Option<Arc<str>>,
     /// State beside the leases, as last observed; `None` while the cluster is not probed.
     view: Option<View>,
-    counted: InState,
+    counted: Option<InFlight>,
 }
 
 /// Runs the loop of this cluster until it is stopped, or has no use any more. Before its term begins it observes, as
@@ -184,11 +182,10 @@ async fn lead(
         policy: policy.map(Arc::from),
         uid: None,
         view: None,
-        counted: InState::of(&term.metrics.observed),
+        counted: None,
         acting: Acting::new(name.clone(), term, decider),
         name,
         assignment,
-        overdue_at: None,
     };
     begun.run(stop).await;
 }
@@ -199,7 +196,7 @@ impl ClusterLoop {
     async fn run(mut self, stop: &CancellationToken) {
         self.objects_changed();
         self.report();
-        while !self.acting.decider().is_over() {
+        while !self.acting.decider.is_over() {
             tokio::select! {
                 // What is known now comes before what is written by it.
                 biased;
@@ -219,7 +216,6 @@ impl ClusterLoop {
                     }
                 }
                 () = self.acting.progress() => {}
-                () = until(self.overdue_at) => {}
             }
             self.follow();
             self.report();
@@ -252,7 +248,7 @@ impl ClusterLoop {
 
     /// Reads by the settings that the decider goes by now.
     fn follow(&mut self) {
-        let decider = self.acting.decider();
+        let decider = &self.acting.decider;
         let Some(settings) = decider.treatment().settings().cloned() else {
             self.checks.stop();
             (self.reader, self.view) = (None, None);
@@ -280,7 +276,7 @@ impl ClusterLoop {
 
     /// Takes in what was read. Returns whether that changes anything.
     fn observed(&mut self, read: Read) -> bool {
-        let settings = self.acting.decider().treatment().settings();
+        let settings = self.acting.decider.treatment().settings();
         if settings.is_none_or(|settings| *settings != read.settings) {
             // It was read by settings that are not in force any more.
             return false;

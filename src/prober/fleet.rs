@@ -83,7 +83,7 @@ pub async fn run(prober: Prober, begun: impl Future<Output = ()>, stop: Cancella
     let Some(known) = fleet.until(stop.run_until_cancelled(known)).await else {
         return;
     };
-    let (writer, reporter) = Reporter::measured(
+    let (writer, reporter) = Reporter::new(
         seed.clone(),
         known.statuses.clone(),
         instruments.health.clone(),

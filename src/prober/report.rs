@@ -20,8 +20,11 @@ use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::jiff::Timestamp;
 
-pub(crate) use self::{metrics::HealthMetrics, writer::Left};
-pub use self::{wording::evidence, writer::Reporter};
+pub use self::{
+    metrics::HealthMetrics,
+    wording::evidence,
+    writer::{Left, Reporter},
+};
 use super::dependents::Problem;
 use super::finding;
 pub use super::finding::{Finding, HEALTHY, HeldBack, reason};

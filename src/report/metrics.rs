@@ -24,7 +24,7 @@ metrics! {
     pub struct EventCounts {
         /// Kubernetes events that the seed has taken.
         pub written: Counter as "events_written",
-        /// Kubernetes events that the seed refused or did not answer, or for which there was no room or no time.
+        /// Kubernetes events that the seed refused or did not answer, or for which there was no room.
         pub dropped: Counter as "events_dropped",
     }
 }

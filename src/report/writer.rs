@@ -148,7 +148,6 @@ impl<C: Content> Writing<C> {
             self.outbox.send_all(&mut self.desk.queue).await;
         };
         let _ = timeout(LAST_WRITES, last).await;
-        self.desk.queue.give_up(self.outbox.is_sending());
     }
 
     async fn write_what_is_due(&mut self) {

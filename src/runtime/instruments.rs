@@ -29,7 +29,7 @@ impl Common {
         // Without an election, it does.
         common.leader.set(1);
         common.requests.register(registry);
-        common.watches.register(registry);
+        common.watches.show(registry);
         common.show(registry);
         common
     }

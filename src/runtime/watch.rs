@@ -1,14 +1,10 @@
 //! Watches on the seed, which go on whatever happens to them.
 
-use std::{
-    future::pending,
-    mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{future::pending, mem, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt as _, stream, stream::BoxStream};
 use kube::runtime::watcher::{self, Event};
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use tokio::{
     sync::watch,
@@ -17,7 +13,7 @@ use tokio::{
 
 use super::{
     health::Health,
-    metrics::{Counters, Registry, metrics},
+    metrics::{Counters, metrics},
     seed::CallError,
     wire::{BEGINS, MAX_ANSWER_BYTES},
 };
@@ -76,15 +72,10 @@ metrics! {
 }
 
 impl Watches {
-    /// Shows how often they break.
-    pub(super) fn register(&self, registry: &mut Registry) {
-        self.show(registry);
-    }
-
     /// Forgets all of them and their health: the next candidacy has its own.
     pub(super) fn clear(&self) {
         self.health.clear();
-        self.begun().clear();
+        self.begun.lock().clear();
     }
 
     /// Begins the watch of a kind without which the process is not ready; `check` names it there.
@@ -92,7 +83,7 @@ impl Watches {
         let watch = self.one_of(kind, kind.to_owned());
         let asked = watch.clone();
         self.health.check(check, move || asked.check());
-        self.begun().push(watch.clone());
+        self.begun.lock().push(watch.clone());
         watch
     }
 
@@ -110,7 +101,7 @@ impl Watches {
     pub(crate) async fn blind(&self, limit: Duration) -> Vec<String> {
         sleep(limit).await;
         let unlisted: Vec<_> = {
-            let begun = self.begun();
+            let begun = self.begun.lock();
             let unlisted = begun.iter().filter(|watch| {
                 let state = watch.state.borrow();
                 // What has been needed for a moment only may be listed in the next.
@@ -122,10 +113,6 @@ impl Watches {
             true => pending().await,
             false => unlisted,
         }
-    }
-
-    fn begun(&self) -> MutexGuard<'_, Vec<WatchState>> {
-        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -28,7 +28,7 @@ impl Shoot {
     ///
     /// If it says neither that it is nor which of its checks fail: that is no evidence.
     pub async fn readiness(&self, limit: Duration) -> Result<Readiness, Unread> {
-        let tried = Target::Readiness;
+        let tried = Target("get /readyz");
         self.exchange(tried, "/readyz", JSON, limit, async |head, body| {
             let body = body_of(tried, body).await;
             if head.status.is_success() {
@@ -51,7 +51,7 @@ impl Shoot {
     ///
     /// If it does not answer with success.
     pub async fn serves(&self, group: &str, version: &str, limit: Duration) -> Result<(), Unread> {
-        let tried = Target::Api;
+        let tried = Target("get the API");
         let path = format!("/apis/{group}/{version}");
         self.exchange(tried, &path, JSON, limit, async |head, body| {
             let body = body_of(tried, body).await;

@@ -3,12 +3,7 @@
 //! Between two reads nothing is kept but the TLS session, 10 KiB. All that HTTP needs, its buffers, queues
 //! and tasks, is several times that, so hyper is put on the connection anew for each read.
 
-use std::{
-    future::poll_fn,
-    pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{future::poll_fn, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{
@@ -20,6 +15,7 @@ use http_body_util::Empty;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::io::AsyncReadExt as _;
 use tokio::time::Instant;
 use tokio_rustls::client::TlsStream;
@@ -123,8 +119,9 @@ impl Shoot {
         let ends = poll_fn(|context| connection.poll_without_shutdown(context));
         if ends.now_or_never().is_none() && sender.is_ready() {
             let parts = connection.into_parts();
-            if parts.read_buf.is_empty() {
-                line.keep(parts.io.into_inner(), generation);
+            let mut kept = line.kept();
+            if parts.read_buf.is_empty() && kept.generation == generation {
+                kept.idle = Some((parts.io.into_inner(), Instant::now()));
             }
         }
         Ok(answer)
@@ -152,24 +149,17 @@ impl Line {
 
     async fn connect(&self) -> Result<Stream, BoxError> {
         let Access { server, tls, .. } = &self.access;
-        let stream = self.dial.dial(server.clone()).await?;
+        let stream = (self.dial.0)(server.clone()).await?;
         let stream = tls.connect(self.access.tls_name.clone(), stream);
         Ok(Box::new(stream.await?))
     }
 
     /// The connection that is kept, unless it was closed in the meantime.
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         kept.idle.take_if(|(stream, since)| {
             since.elapsed() >= KEPT || stream.read(&mut [0]).now_or_never().is_some()
         });
         kept
-    }
-
-    fn keep(&self, stream: Stream, generation: u64) {
-        let mut kept = self.kept();
-        if kept.generation == generation {
-            kept.idle = Some((stream, Instant::now()));
-        }
     }
 }

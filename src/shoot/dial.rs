@@ -1,6 +1,6 @@
 //! Connections to the API servers of shoots.
 
-use std::{error::Error, io, sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, future::BoxFuture};
 use http::Uri;
@@ -12,7 +12,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
 };
-use tower::{BoxError, Service, ServiceExt as _, service_fn};
+use tower::{BoxError, ServiceExt as _, service_fn, util::BoxCloneSyncService};
 
 use crate::runtime::names::Names;
 
@@ -34,7 +34,7 @@ type Dialled = Result<Box<dyn Wire>, BoxError>;
 
 /// Makes connections: over TCP by default, or as a test says.
 #[derive(Clone)]
-pub struct Dial(Arc<dyn Fn(Uri) -> BoxFuture<'static, Dialled> + Send + Sync>);
+pub struct Dial(pub(super) Arc<dyn Fn(Uri) -> BoxFuture<'static, Dialled> + Send + Sync>);
 
 impl Dial {
     /// Makes connections by this function, to the host and port of a URI.
@@ -43,10 +43,6 @@ impl Dial {
         F: Future<Output = Dialled> + Send + 'static,
     {
         Self(Arc::new(move |uri| connect(uri).boxed()))
-    }
-
-    pub(super) fn dial(&self, server: Uri) -> BoxFuture<'static, Dialled> {
-        (self.0)(server)
     }
 }
 
@@ -62,11 +58,7 @@ impl Default for Dial {
 
 /// Makes connections over TCP. Names are looked up apart from those of checks, and addresses of before are as good: TLS
 /// says who answers.
-fn tcp()
--> impl Service<Uri, Response = TokioIo<TcpStream>, Error: Error + Send + Sync, Future: Send>
-+ Clone
-+ Send
-+ Sync {
+fn tcp() -> BoxCloneSyncService<Uri, TokioIo<TcpStream>, BoxError> {
     let names = Arc::new(Names::default());
     let resolver = service_fn(move |name: Name| {
         let names = names.clone();
@@ -81,7 +73,7 @@ fn tcp()
     #[cfg(target_os = "linux")]
     connector.set_tcp_user_timeout(Some(LOST));
     connector.set_nodelay(true);
-    connector
+    BoxCloneSyncService::new(connector.map_err(Into::into))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! evidence. Only inline data is accepted. No message here repeats anything but field names and
 //! the names of contexts, clusters and users.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderValue, Uri, uri::Scheme};
@@ -52,26 +52,14 @@ const REFUSED: [(&str, &str, &str); 14] = [
     ("user", "as-user-extra", NO_IMPERSONATION),
 ];
 
-/// Access to an API server: its place, its certificates, and credentials for it. Secrets never show in `Debug`.
+/// Access to an API server: its place, its certificates, and credentials for it. It holds secrets, so it has no
+/// `Debug`.
 pub struct Access {
-    pub(super) server: Uri,
+    /// The URL of the API server. It carries no credentials.
+    pub server: Uri,
     pub(super) tls_name: ServerName<'static>,
     pub(super) tls: TlsConnector,
     pub(super) authorization: Option<HeaderValue>,
-}
-
-impl Access {
-    /// The URL of the API server. It carries no credentials.
-    pub fn server(&self) -> &Uri {
-        &self.server
-    }
-}
-
-impl fmt::Debug for Access {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut access = f.debug_struct("Access");
-        access.field("server", &self.server).finish_non_exhaustive()
-    }
 }
 
 /// Reads a kubeconfig and keeps what its current context needs.

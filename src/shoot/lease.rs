@@ -42,29 +42,13 @@ pub struct Lease {
     pub resource_version: u64,
     /// Time that the node wrote, by its own clock. `None` if absent or malformed, and also where the
     /// resourceVersion is, since such a lease cannot be compared with anything seen before.
-    pub renew_time: Option<RenewTime>,
+    pub renew_time: Option<Timestamp>,
     /// When the API server saw `renewTime` change, by the server's clock in unix seconds: the
     /// earliest `time` among the managers that own the field. `None` if nobody owns it, or if the
     /// time of one that does cannot be read.
     pub stamp: Option<i64>,
     /// `spec.leaseDurationSeconds`, in seconds, if it is a number above zero.
     pub duration_seconds: Option<i32>,
-}
-
-/// A `renewTime`: microseconds since the unix epoch, by the clock of the node that wrote it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RenewTime(i64);
-
-impl RenewTime {
-    /// The renewTime so many microseconds after the unix epoch.
-    pub const fn from_micros(micros: i64) -> Self {
-        Self(micros)
-    }
-
-    /// Microseconds since the unix epoch.
-    pub const fn as_micros(self) -> i64 {
-        self.0
-    }
 }
 
 /// Key of digests, drawn at random by each process.
@@ -82,7 +66,7 @@ impl From<&str> for Digest {
 
 impl Item for Lease {
     const LIST: &'static str = "LeaseList";
-    const TARGET: Target = Target::Leases;
+    const TARGET: Target = Target("list the leases in kube-node-lease");
     const PATH: &'static str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
     /// A lease takes about 860, so this is more than 19,000 nodes, several times what a cluster can have. A shoot's own
     /// administrator can make leases as large as etcd takes them.
@@ -98,10 +82,7 @@ impl Item for Lease {
                 let seconds = i32::try_from(value.number()?).ok();
                 self.duration_seconds = seconds.filter(|seconds| *seconds > 0);
             }
-            RENEW_TIME => {
-                let renewed = timestamp(value.bytes()?)?;
-                self.renew_time = renewed.map(|time| RenewTime(time.as_microsecond()));
-            }
+            RENEW_TIME => self.renew_time = timestamp(value.bytes()?)?,
             _ => {}
         }
         Ok(())

@@ -19,7 +19,7 @@ pub use api::Readiness;
 pub use client::Shoot;
 pub use dial::{Dial, Wire};
 pub use kubeconfig::{Access, MAX_KUBECONFIG_BYTES, parse};
-pub use lease::{Digest, Lease, RenewTime};
+pub use lease::{Digest, Lease};
 pub use list::{Item, List, MAX_FIELD_BYTES, MAX_ITEMS, MAX_NAME_BYTES};
 pub use node::Node;
 pub use read::{Consistency, LeaseRead};

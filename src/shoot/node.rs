@@ -70,7 +70,7 @@ impl Node {
 
 impl Item for Node {
     const LIST: &'static str = "NodeList";
-    const TARGET: Target = Target::Nodes;
+    const TARGET: Target = Target("list the nodes");
     const PATH: &'static str = "/api/v1/nodes";
     /// A node takes 15 to 20 KB, so this is more than 6,500 nodes, above Kubernetes' limit of 5,000.
     const MAX_BYTES: usize = 128 * 1024 * 1024;

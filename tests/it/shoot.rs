@@ -8,7 +8,7 @@ use crate::support::{
 };
 use dependency_watchdog::{
     shoot::{
-        Consistency, Dial, LeaseRead, Readiness, RenewTime, Said, Shoot, Target, Unread, parse,
+        Consistency, Dial, Item as _, Lease, LeaseRead, Readiness, Said, Shoot, Unread, parse,
     },
     util::mono_time::MonoTime,
 };
@@ -73,10 +73,8 @@ async fn leases_and_nodes() {
         (cached.list.resource_version, cached.list.items.len()),
         (42, 3)
     );
-    assert_eq!(
-        cached.list.items[2].renew_time,
-        Some(RenewTime::from_micros(1_500_000))
-    );
+    let renewed = cached.list.items[2].renew_time.unwrap();
+    assert_eq!(renewed.as_microsecond(), 1_500_000);
 
     let consistent = shoot
         .leases(Consistency::Consistent, PATIENCE)
@@ -287,7 +285,7 @@ async fn what_takes_too_long_is_a_timeout() {
             .leases(Consistency::Consistent, SHORT)
             .await
             .unwrap_err();
-        assert_eq!(error, Target::Leases.late(SHORT), "{case}");
+        assert_eq!(error, Lease::TARGET.late(SHORT), "{case}");
         assert!(begin.elapsed() < PATIENCE, "{case}");
     }
 }

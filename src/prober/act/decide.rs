@@ -258,11 +258,6 @@ impl Decider {
         matches!(self.treatment, Treatment::Idle(_)) && (assignment.is_gone() || is_unselected)
     }
 
-    /// Tells whether an answer to a write is awaited.
-    pub fn is_writing(&self) -> bool {
-        self.dependents.is_writing()
-    }
-
     /// The dependents and what they are owed.
     pub fn dependents(&self) -> &Dependents {
         &self.dependents

@@ -225,7 +225,7 @@ impl Dependents {
     }
 
     /// Tells whether something is being written.
-    pub(super) fn is_writing(&self) -> bool {
+    pub fn is_writing(&self) -> bool {
         self.any(Part::is_writing)
     }
 

@@ -9,20 +9,8 @@ pub const CONFLICTS: u32 = 5;
 /// How long the answer that a kind cannot be scaled is kept: 1,000 clusters may ask, and it may be fixed.
 pub(crate) const REFUSED: Duration = Duration::from_secs(10);
 
-/// Reason of an error: a dependent does not exist.
-pub(crate) const DEPENDENT_MISSING: &str = "DependentMissing";
-/// Reason of an error: the seed does not serve the kind.
-pub(crate) const KIND_UNKNOWN: &str = "KindUnknown";
-/// Reason of an error: the kind cannot be scaled.
-pub(crate) const NOT_SCALABLE: &str = "NotScalable";
-/// Reason of an error: a record cannot be read.
-pub(crate) const RECORD_UNREADABLE: &str = "RecordUnreadable";
 /// Reason of an error: a right is missing.
 pub(crate) const SCALING_FORBIDDEN: &str = "ScalingForbidden";
-/// Reason of an error: others were faster.
-pub(crate) const SCALING_CONFLICTS: &str = "ScalingConflicts";
-/// Reason of any other failed request.
-pub(crate) const SCALING_FAILED: &str = "ScalingFailed";
 
 /// Why a dependent could not be scaled. Each message tells what was tried and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
@@ -90,13 +78,13 @@ impl ScaleError {
     /// The reason, for conditions and events.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Missing => DEPENDENT_MISSING,
-            Self::UnreadableRecord(_) => RECORD_UNREADABLE,
-            Self::UnknownKind(_) => KIND_UNKNOWN,
-            Self::NotScalable => NOT_SCALABLE,
+            Self::Missing => "DependentMissing",
+            Self::UnreadableRecord(_) => "RecordUnreadable",
+            Self::UnknownKind(_) => "KindUnknown",
+            Self::NotScalable => "NotScalable",
             Self::Forbidden { .. } => SCALING_FORBIDDEN,
-            Self::Conflicts => SCALING_CONFLICTS,
-            Self::DryRun | Self::Request { .. } => SCALING_FAILED,
+            Self::Conflicts => "ScalingConflicts",
+            Self::DryRun | Self::Request { .. } => "ScalingFailed",
         }
     }
 }

@@ -184,13 +184,12 @@ fn settings(assignment: &Assignment, known: Known<'_>) -> Result<Arc<Settings>, 
 
 /// Why nothing is written, if so.
 fn held(hold: PolicyHold) -> Option<&'static str> {
-    let reasons = [
-        (hold.suspended, SUSPENDED),
-        (hold.undecodable, UNREADABLE),
-        (hold.dry_run, DRY_RUN),
-    ];
-    let mut reasons = reasons.into_iter();
-    reasons.find_map(|(holds, why)| holds.then_some(why))
+    match hold {
+        _ if hold.suspended => Some(SUSPENDED),
+        _ if hold.undecodable => Some(UNREADABLE),
+        _ if hold.dry_run => Some(DRY_RUN),
+        _ => None,
+    }
 }
 
 fn skipped(reason: &'static str, message: String) -> Finding {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{ClusterLoop, Treatment};
-use crate::{api::Mode, prober::report::ClusterReport, util::now::Now};
+use crate::{api::Mode, prober::report::ClusterReport, runtime::metrics::in_state, util::now::Now};
 
 /// A protection that lasts longer is reported, since a person must look: nothing replaces its nodes. Judgement:
 /// most networks are repaired sooner.
@@ -17,19 +17,16 @@ impl ClusterLoop {
             let reporter = &self.acting.term.reporter;
             reporter.exec_tolerated(&self.name, check, message);
         }
-        let (now, decider) = (Now::read(), self.acting.decider());
+        let (now, decider) = (Now::read(), &self.acting.decider);
         let told = decider.told();
         let protected = told.protected_since;
-        let overdue_in = protected.map(|since| OVERDUE_AFTER.saturating_sub(since.elapsed(now)));
-        self.overdue_at = overdue_in
-            .filter(|rest| !rest.is_zero())
-            .map(|rest| now.mono + rest);
         // There are none of a cluster that is not probed.
         let mut checks = self.checks.statuses();
         let providers = self.view.iter().flat_map(|view| &view.providers);
         checks.extend(providers.cloned());
         let state = self.view.as_ref().map(|view| view.state.name());
-        self.counted.set(state);
+        let states = &self.acting.term.metrics.observed;
+        self.counted = state.map(|state| in_state(states, state));
         let assignment = self.assignment.borrow();
         // Of a Cluster that is gone nobody keeps a record any more.
         if assignment.is_gone() {
@@ -57,7 +54,7 @@ impl ClusterLoop {
             silent_since: told.silent_since.filter(|_| settings.is_some()),
             grace: settings.map(|settings| settings.rules.grace),
             max_protection_reached: decider.cut().map(|(at, _)| at.stamp),
-            overdue: overdue_in.is_some_and(|rest| rest.is_zero()),
+            overdue: protected.is_some_and(|since| since.elapsed(now) >= OVERDUE_AFTER),
             looked_at,
             last_action: told.last_action.clone(),
             awaits: awaits

@@ -7,7 +7,6 @@ use prometheus_client::metrics::{gauge::Gauge, histogram::Histogram};
 
 use crate::{
     api::ClusterState,
-    observer::state::STATES,
     prober::finding::verdict_reason,
     prober::{
         dependents::What,
@@ -16,7 +15,7 @@ use crate::{
         step::{Aim, Step},
         verdict::Verdict,
     },
-    runtime::metrics::{Counters, LEASES, Label, ProbeMetrics, Registry, States, metrics, states},
+    runtime::metrics::{Counters, LEASES, Label, ProbeMetrics, Registry, States, metrics},
     shoot::{Said, Unread},
 };
 
@@ -49,7 +48,7 @@ metrics! {
         pub(crate) protections: Histogram as "protection_duration_seconds" = Histogram::new(PROTECTION_SECONDS),
         /// Clusters that are probed, by the state that their ClusterHealths show: PENDING, CONNECTING, ONLINE,
         /// DEGRADED, OFFLINE, UNHEALTHY, NOTREADY, FAILING_METRICS.
-        pub(crate) observed: States as "observed_clusters" = states(STATES.map(ClusterState::name)),
+        pub(crate) observed: States as "observed_clusters",
     }
 }
 
@@ -70,6 +69,8 @@ impl ProberMetrics {
         let forbidden = [("reason", SCALING_FORBIDDEN)];
         drop(self.scale_failures.get_or_create(&forbidden));
         drop(self.durations.duration(LEASES, "success"));
+        let state = [("state", ClusterState::default().name())];
+        drop(self.observed.get_or_create(&state));
         self.durations.register(registry);
         self.show(registry);
     }

@@ -27,7 +27,7 @@ use crate::{
         verdict::{Doubt, Verdict},
     },
     runtime::metrics::InFlight,
-    shoot::{Consistency, Unread},
+    shoot::{Consistency, Shoot, Unread},
     util::{mono_time::MonoTime, since::Since},
 };
 
@@ -148,7 +148,8 @@ struct Task {
 
 impl Task {
     async fn run(mut self: Box<Self>) {
-        let turn = self.sources.first_turn().await;
+        let turns = self.orders.context.evidence.first_reads.clone();
+        let turn = turns.acquire_owned().await.ok();
         self.obey();
         Box::pin(in_turn(turn, FIRST_READ, self.probe())).await;
         loop {
@@ -268,7 +269,7 @@ impl Task {
                 let window = Proof::write_window(seen.period);
                 if self.redialled.is_none_or(|at| now >= at + window) {
                     self.redialled = Some(now);
-                    self.sources.disconnect();
+                    self.sources.shoot().iter().for_each(Shoot::disconnect);
                 }
                 return;
             }

@@ -13,7 +13,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     api::ProbePolicy,
-    cluster::{Dependent, PolicyView},
+    cluster::{Policy, PolicyView},
     prober::{
         report::Reporter,
         scale::{Scaler, workload},
@@ -29,12 +29,8 @@ const AGAIN: Duration = Duration::from_secs(5 * 60);
 /// Objects for which a policy needs rights.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Needs {
-    uid: Arc<str>,
     /// The user who changes the policy may look for an answer: each generation is reviewed.
-    generation: i64,
-    dependents: Arc<[Dependent]>,
-    /// A check runs commands in pods.
-    execs: bool,
+    policy: Policy,
     /// Namespace of its first cluster. A right that is granted everywhere is granted there, too.
     namespace: Option<Arc<str>>,
 }
@@ -50,19 +46,14 @@ pub(crate) struct Reviewer {
 }
 
 impl Needs {
-    /// The needs of this policy. One that selects no cluster, or is not valid, scales nothing.
+    /// The needs of this policy.
     pub(crate) fn new(view: &PolicyView) -> Self {
-        let policy = &view.policy;
-        let settings = match &policy.rules {
-            Some(rules) if !view.selected.is_empty() => Some(&rules.settings),
-            _ => None,
-        };
-        let mut checks = settings.into_iter().flat_map(|it| it.checks.iter());
         Self {
-            uid: policy.uid.clone(),
-            generation: policy.generation,
-            dependents: settings.map_or_else(Arc::default, |it| it.dependents.clone()),
-            execs: checks.any(|check| check.exec.is_some()),
+            policy: Policy {
+                // Its finalizer changes none of them.
+                held: false,
+                ..view.policy.clone()
+            },
             namespace: view.selected.first().cloned(),
         }
     }
@@ -91,7 +82,7 @@ impl Reviewer {
     async fn attend(self: Arc<Self>, policy: Arc<str>, needs: Needs) {
         loop {
             match self.missing(&policy, &needs).await {
-                Ok(missing) => self.reporter.rights(&policy, &needs.uid, missing),
+                Ok(missing) => self.reporter.rights(&policy, &needs.policy.uid, missing),
                 Err(error) => tracing::debug!(policy = &*policy, error, "its rights are not known"),
             }
             sleep(AGAIN).await;
@@ -104,7 +95,10 @@ impl Reviewer {
         // To put the finalizer on a policy, and to take it off.
         let policies = ApiResource::erase::<ProbePolicy>(&());
         let mut rights = vec![right(VERB, &policies, Some(policy), None)];
-        for dependent in &*needs.dependents {
+        // A policy that selects no cluster, or is not valid, scales nothing.
+        let rules = needs.policy.rules.iter().filter(|_| namespace.is_some());
+        let mut settings = rules.map(|rules| &rules.settings);
+        for dependent in settings.clone().flat_map(|it| &*it.dependents) {
             let reference = &dependent.reference;
             match self.scaler.kind(reference).await {
                 Ok(resource) => {
@@ -119,7 +113,7 @@ impl Reviewer {
                 Err(error) => return Err(error.to_string()),
             }
         }
-        if needs.execs {
+        if settings.any(|it| it.checks.iter().any(|check| check.exec.is_some())) {
             // To find the pod, and to ask for a WebSocket, which is a GET. API servers since Kubernetes 1.35 want the
             // right to create for it too.
             let pods = ApiResource::erase::<Pod>(&());

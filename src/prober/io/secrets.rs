@@ -7,20 +7,18 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Weak},
 };
 
 use futures::StreamExt as _;
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{Api, Client, ResourceExt as _, runtime::watcher};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
-    runtime::{
-        seed::{CallError, is_for_lack_of_rights, told},
-        watch::{Change, Changes, State, Watches, large_watch_config},
-    },
+    runtime::watch::{Change, Changes, State, Watches, large_watch_config},
     shoot::{MAX_KUBECONFIG_BYTES, SEED_UNREADABLE, Unread},
 };
 
@@ -57,7 +55,7 @@ impl Secrets {
     ///
     /// Must be called within a tokio runtime, on which the watch then lives.
     pub fn named(&self, name: &Arc<str>) -> Arc<Named> {
-        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = self.watched.lock();
         if let Some(named) = watched.get(name).and_then(Weak::upgrade) {
             return named;
         }
@@ -94,10 +92,6 @@ pub struct Named {
 }
 
 impl Named {
-    pub(crate) fn name(&self) -> &Arc<str> {
-        &self.name
-    }
-
     /// Says that the kubeconfig in the Secret of this namespace cannot be used.
     pub(crate) fn unusable(&self, namespace: &str, error: &Unread) -> Unread {
         let secret = format!("{namespace}/{}", self.name);
@@ -123,7 +117,7 @@ impl Named {
                 kubeconfigs.as_ref().and_then(|them| them.get(namespace).cloned())
             }
             Ok(state) = state.wait_for(|state| state.cause.is_some()) => {
-                let why = state.cause.as_ref().map(|cause| problem(cause, &self.name)).unwrap_or_default();
+                let why = state.cause.as_ref().map(ToString::to_string).unwrap_or_default();
                 return unread(SEED_UNREADABLE, &format!("could not be read from the seed: {why}"));
             }
             else => None,
@@ -139,12 +133,6 @@ impl Named {
                 "does not exist; create it, or correct kubeConfigSecretName in the policy",
             ),
         }
-    }
-
-    /// Why the watch broke; `None` once it works again.
-    pub(crate) fn trouble(&self) -> Option<String> {
-        let state = self.state.borrow();
-        state.cause.as_ref().map(|cause| problem(cause, &self.name))
     }
 }
 
@@ -171,19 +159,4 @@ fn kubeconfig_of(secret: Secret) -> Kubeconfig {
         kubeconfig.into()
     });
     (namespace.into(), kubeconfig)
-}
-
-/// Describes why a watch broke, without anything that a Secret may hold.
-fn problem(cause: &CallError, name: &str) -> String {
-    let CallError::Refused(status) = cause else {
-        return cause.to_string();
-    };
-    let remedy = match status.code {
-        401 => "; renew the operator's own credentials".to_owned(),
-        _ if is_for_lack_of_rights(status) => format!(
-            "; grant the operator the verbs list and watch on secrets, with {name} in resourceNames"
-        ),
-        _ => String::new(),
-    };
-    format!("{} ({}){remedy}", told(status), status.code)
 }

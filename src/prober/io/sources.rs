@@ -2,10 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::Instant,
-};
+use tokio::{sync::Semaphore, time::Instant};
 use tower::BoxError;
 
 use crate::{
@@ -21,7 +18,9 @@ use crate::{
         seed::{CallError, Seed},
         watch::Watches,
     },
-    shoot::{self, Consistency, Dial, LeaseRead, SEED_UNREADABLE, Said, Shoot, Target, Unread},
+    shoot::{
+        self, Consistency, Dial, Item as _, Lease, LeaseRead, SEED_UNREADABLE, Said, Shoot, Unread,
+    },
     util::mono_time::MonoTime,
 };
 
@@ -36,7 +35,8 @@ const NODES_LIMIT: Duration = Duration::from_secs(30);
 pub(crate) struct Evidence {
     seed: Seed,
     secrets: Secrets,
-    first_reads: Arc<Semaphore>,
+    /// The turns of clusters that are read for the first time.
+    pub(super) first_reads: Arc<Semaphore>,
     dial: Dial,
 }
 
@@ -174,20 +174,16 @@ pub(crate) struct Sources {
 impl Sources {
     /// Reads the kubeconfig from this Secret from now on.
     pub(crate) fn set_secret(&mut self, secret: &Arc<str>) {
-        if self.secret.name() != secret {
-            self.secret = self.shared.secrets.named(secret);
-            self.link = None;
+        // One name is one value for as long as anybody holds it.
+        let secret = self.shared.secrets.named(secret);
+        if !Arc::ptr_eq(&self.secret, &secret) {
+            (self.secret, self.link) = (secret, None);
         }
     }
 
     /// The shoot that was read last, if any, over the same connection.
     pub(crate) fn shoot(&self) -> Option<Shoot> {
         self.link.as_ref().map(|(shoot, _)| shoot.clone())
-    }
-
-    /// Waits for the turn of a cluster that is read for the first time.
-    pub(crate) async fn first_turn(&self) -> Option<OwnedSemaphorePermit> {
-        self.shared.first_reads.clone().acquire_owned().await.ok()
     }
 
     /// Lists the leases as requested.
@@ -217,7 +213,7 @@ impl Sources {
             let shoot = self.link().await?;
             read = self.list(&shoot, request.consistency, limit).await;
         }
-        read.map_err(|error| self.comment(error, request))
+        read.map_err(|error| comment(error, request))
     }
 
     async fn list(
@@ -234,32 +230,6 @@ impl Sources {
             Err(_) => {}
         }
         read
-    }
-
-    /// Makes the next read open a connection, for which the name is resolved again.
-    pub(crate) fn disconnect(&self) {
-        if let Some((shoot, _)) = &self.link {
-            shoot.disconnect();
-        }
-    }
-
-    /// Adds what is known here: the time of both tries; a consistent list needs etcd too; and while the watch of the
-    /// Secret is broken, newer credentials than the refused ones may be unknown.
-    fn comment(&self, mut error: Unread, request: Request) -> Unread {
-        if error.said == Said::Late {
-            error = Target::Leases.late(request.limit);
-            if request.consistency == Consistency::Consistent {
-                error.message += ", and its etcd, which a consistent list needs";
-            }
-        } else if error.reason == "Unauthorized"
-            && let Some(trouble) = self.secret.trouble()
-        {
-            error.message += &format!(
-                "; a newer one may not be known here: the watch of the Secret broke, and has told \
-                 nothing since ({trouble})"
-            );
-        }
-        error
     }
 
     /// The connection by the present kubeconfig. Another kubeconfig changes only the connection:
@@ -280,4 +250,15 @@ impl Sources {
             .map_err(|error| self.secret.unusable(&self.cluster, &error))?;
         Ok(Shoot::new(access, &self.shared.dial))
     }
+}
+
+/// Adds what is known here: the time of both tries, and that a consistent list needs etcd too.
+fn comment(mut error: Unread, request: Request) -> Unread {
+    if error.said == Said::Late {
+        error = Lease::TARGET.late(request.limit);
+        if request.consistency == Consistency::Consistent {
+            error.message += ", and its etcd, which a consistent list needs";
+        }
+    }
+    error
 }

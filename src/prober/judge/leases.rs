@@ -11,6 +11,8 @@ mod clock;
 
 use std::{collections::BTreeMap, time::Duration};
 
+use jiff::Timestamp;
+
 pub use self::clock::Window;
 use self::clock::{ServerClock, strays};
 use super::{
@@ -18,7 +20,7 @@ use super::{
     proof::Proof,
 };
 use crate::{
-    shoot::{Consistency, Digest, Lease, LeaseRead, RenewTime},
+    shoot::{Consistency, Digest, Lease, LeaseRead},
     util::mono_time::MonoTime,
 };
 
@@ -55,7 +57,8 @@ pub enum Intake {
 pub struct Beat {
     uid: Digest,
     resource_version: u64,
-    value: Option<RenewTime>,
+    /// The renewTime, in microseconds since the unix epoch: a third smaller than as it was read.
+    value: Option<i64>,
     /// The server's stamp of that value; `None` if it cannot be read.
     stamp: Option<i64>,
     renewed: Window,
@@ -206,9 +209,9 @@ impl Leases {
     }
 
     fn sight(&self, known: Option<&Beat>, lease: &Lease, read: &LeaseRead) -> Beat {
-        let is_renewed = |known: &Beat| {
-            lease.renew_time != known.value && lease.resource_version > known.resource_version
-        };
+        let value = lease.renew_time.map(Timestamp::as_microsecond);
+        let is_renewed =
+            |known: &Beat| value != known.value && lease.resource_version > known.resource_version;
         let mut beat = match known {
             Some(known) if !is_renewed(known) => known.clone(),
             known => self.renewal(known, lease, read),
@@ -245,8 +248,8 @@ impl Leases {
         let stamped = stamped.filter(|stamped| seen.meets(*stamped));
         let mut renewed = seen.narrowed_by(stamped);
 
-        let nanos = |time: RenewTime| i128::from(time.as_micros()) * 1_000;
-        let shown = lease.renew_time.map(|time| (nanos(time), nanos(time)));
+        let nanos = lease.renew_time.map(Timestamp::as_nanosecond);
+        let shown = nanos.map(|nanos| (nanos, nanos));
         // What we saw is too coarse to notice that a node's clock has stepped.
         let told = shown.filter(|_| stamped.is_some());
         let told = told.map(|shown| renewed.zero_by(shown));
@@ -263,7 +266,7 @@ impl Leases {
         Beat {
             uid: lease.uid,
             resource_version: lease.resource_version,
-            value: lease.renew_time,
+            value: lease.renew_time.map(Timestamp::as_microsecond),
             stamp: lease.stamp.filter(|_| stamped.is_some()),
             renewed,
             node_zero,

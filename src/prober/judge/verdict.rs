@@ -218,11 +218,6 @@ impl Assessment {
         self.period / READS_PER_PERIOD
     }
 
-    /// The leases among which the expired ones must reach the fraction.
-    fn weighed(&self) -> usize {
-        self.candidates + self.counter_evidence
-    }
-
     /// Returns whether the fraction can have been silent for so long that it has to be proven or refuted.
     pub fn suspect(&self) -> bool {
         self.suspect_at.is_some_and(|moment| moment <= self.at)
@@ -230,9 +225,11 @@ impl Assessment {
 
     /// The verdict, given how far the silence is proven.
     pub(crate) fn verdict(&self, rules: &LeaseRules, proof: &Proof) -> Verdict {
+        // The leases among which the expired ones must reach the fraction.
+        let weighed = self.candidates + self.counter_evidence;
         let doubt = match (self.candidates, self.expired + self.unknown) {
             (0, _) => self.hidden(),
-            (_, silent) if silent < share(self.weighed(), rules.fraction) => {
+            (_, silent) if silent < share(weighed, rules.fraction) => {
                 let recovers = self.protected && silent >= self.unrecovered;
                 recovers.then_some(Doubt::Recovering)
             }

@@ -35,12 +35,9 @@ pub(super) fn report(finding: Finding) -> ClusterReport {
 }
 
 /// This Deployment is not where it should be.
-pub(super) fn problem(name: &str, reason: &'static str, message: &str) -> Problem {
-    Problem {
-        dependent: owed(name).r#ref,
-        reason,
-        message: message.to_owned(),
-    }
+pub(super) fn problem(reason: &'static str, message: &str) -> Problem {
+    let message = message.to_owned();
+    Problem { reason, message }
 }
 
 /// A Deployment that is owed two replicas.

@@ -13,7 +13,7 @@ use crate::{
 
 metrics! {
     /// The metrics of the prober's writer. Clones are the same.
-    pub(crate) struct HealthMetrics {
+    pub struct HealthMetrics {
         /// ProbePolicies: enforcing, dry_run (by the mode, or by --dry-run), suspended, invalid, deleting.
         policies: Gauges<1> as "probe_policies",
         /// Selected clusters: pending (not probed yet), skipped (not to be probed), judged (probed, with a verdict or

@@ -113,20 +113,16 @@ fn deleting(policy: &Policy, tally: &Tally) -> Vec<Condition> {
 
 /// Says when the clusters are restored that are not let go yet.
 fn restored(hold: PolicyHold) -> &'static str {
-    match (hold.suspended, hold.dry_run) {
+    match hold {
         _ if hold.undecodable => {
             "none is restored while the policy cannot be read: correct it, or have an operator of the \
              version run that can"
         }
-        (false, false) => "each is restored when its leases are fresh",
-        (true, false) => {
+        _ if hold.suspended => {
             "none is restored while the policy is suspended: set spec.suspend to false"
         }
-        (false, true) => "none is restored while the mode is DryRun: set spec.mode to Enforce",
-        (true, true) => {
-            "none is restored while the policy is suspended and its mode is DryRun: set \
-             spec.suspend to false and spec.mode to Enforce"
-        }
+        _ if hold.dry_run => "none is restored while the mode is DryRun: set spec.mode to Enforce",
+        _ => "each is restored when its leases are fresh",
     }
 }
 

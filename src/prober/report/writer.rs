@@ -28,22 +28,11 @@ const CONTROLLER: &str = "dependency-watchdog-prober";
 pub struct Reporter(pub(super) Sender<Policies>);
 
 /// Objects that an earlier run has left: the ClusterHealths, and the statuses of the ProbePolicies by name.
-pub(crate) type Left = (Vec<ClusterHealth>, BTreeMap<Arc<str>, ProbePolicyStatus>);
+pub type Left = (Vec<ClusterHealth>, BTreeMap<Arc<str>, ProbePolicyStatus>);
 
 impl Reporter {
-    /// The writer, and who hands it reports. An earlier run has left these ClusterHealths, and these statuses of
-    /// ProbePolicies, by name.
+    /// The writer, and who hands it reports, with what an earlier run has left.
     pub fn new(
-        seed: Seed,
-        clusters: Vec<ClusterHealth>,
-        policies: BTreeMap<Arc<str>, ProbePolicyStatus>,
-    ) -> (Writer, Self) {
-        let (metrics, health) = (HealthMetrics::default(), Health::default());
-        Self::measured(seed, (clusters, policies), metrics, health)
-    }
-
-    /// The same, with these metrics and this health.
-    pub(crate) fn measured(
         seed: Seed,
         (clusters, policies): Left,
         metrics: HealthMetrics,

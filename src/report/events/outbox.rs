@@ -93,11 +93,6 @@ impl Outbox {
         }
     }
 
-    /// Returns whether one is on its way.
-    pub(crate) fn is_sending(&self) -> bool {
-        self.publishing.is_some()
-    }
-
     fn complain(&mut self, error: &CallError) {
         if matches!(error, CallError::Refused(status) if is_terminating(status)) {
             tracing::debug!(%error, "an event was not written: its namespace is being deleted");

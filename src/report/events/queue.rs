@@ -17,8 +17,6 @@ pub(crate) const LIMIT: usize = 1_000;
 pub(crate) struct Queue {
     waiting: VecDeque<(ObjectReference, Event)>,
     pub(in crate::report) counts: EventCounts,
-    /// Some were dropped since the queue was empty last.
-    overflows: bool,
 }
 
 impl Queue {
@@ -27,7 +25,6 @@ impl Queue {
         Self {
             waiting: VecDeque::new(),
             counts,
-            overflows: false,
         }
     }
 
@@ -37,12 +34,6 @@ impl Queue {
         let informs = |event: &Event| event.type_ == EventType::Normal;
         if self.waiting.len() >= LIMIT {
             self.counts.dropped.inc();
-            if !std::mem::replace(&mut self.overflows, true) {
-                tracing::warn!(
-                    "more than {LIMIT} events wait to be written; some are dropped until there \
-                     is room, those first that only inform"
-                );
-            }
             let oldest = self.waiting.iter().position(|(_, known)| informs(known));
             if oldest.is_none() && informs(&event) {
                 return;
@@ -54,22 +45,7 @@ impl Queue {
 
     /// The oldest, which waits no more.
     pub(crate) fn pop(&mut self) -> Option<(ObjectReference, Event)> {
-        let next = self.waiting.pop_front();
-        if self.waiting.is_empty() {
-            self.overflows = false;
-        }
-        next
-    }
-
-    /// Counts all that wait, and the one on its way if there is one: there is no time left for them.
-    pub(crate) fn give_up(&self, on_its_way: bool) {
-        let left = self.waiting.len() + usize::from(on_its_way);
-        if left > 0 {
-            tracing::warn!(left, "events could not be written before the end");
-            self.counts
-                .dropped
-                .inc_by(u64::try_from(left).unwrap_or(u64::MAX));
-        }
+        self.waiting.pop_front()
     }
 }
 

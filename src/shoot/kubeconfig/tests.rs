@@ -87,8 +87,8 @@ fn accepted() {
         (&format!("{cluster}/insecure-skip-tls-verify"), json!(false)),
         (&format!("{cluster}/disable-compression"), json!(true)),
     ] {
-        let parsed = parse_json(&with(pointer, value.clone()));
-        assert!(parsed.is_ok(), "{pointer} {value}: {parsed:?}");
+        let error = parse_json(&with(pointer, value.clone())).err();
+        assert_eq!(error, None, "{pointer} {value}");
     }
 }
 
@@ -115,7 +115,7 @@ fn yaml_is_read_as_kubectl_reads_it() {
         ("'[fd00::1]:443'", "https://[fd00::1]:443/"),
     ] {
         let access = parse(changed("https://api:6443", server).as_bytes()).unwrap();
-        assert_eq!(access.server().to_string(), read_as);
+        assert_eq!(access.server.to_string(), read_as);
     }
     let contexts =
         "contexts:\n- name: other\n  context: {cluster: c, user: runs}\n- context:\n- ~\n";
@@ -131,7 +131,7 @@ fn yaml_is_read_as_kubectl_reads_it() {
         changed("    server", verified),
     ] {
         let access = parse(text.as_bytes()).unwrap();
-        assert_eq!(access.server(), "https://api:6443/", "{text}");
+        assert_eq!(access.server, "https://api:6443/", "{text}");
     }
     for (text, says) in [
         (
@@ -148,7 +148,7 @@ fn yaml_is_read_as_kubectl_reads_it() {
         ),
         (changed("contexts:", "contexts"), "cannot be read at line"),
     ] {
-        let error = parse(text.as_bytes()).unwrap_err().to_string();
+        let error = parse(text.as_bytes()).err().unwrap().to_string();
         assert!(error.contains(says), "{says}: {error}");
     }
 }
@@ -214,7 +214,7 @@ fn refused_with_the_field_and_the_remedy() {
             "own token",
         ),
     ] {
-        let error = parse_json(&config).unwrap_err();
+        let error = parse_json(&config).err().unwrap();
         assert_eq!(error.reason, "KubeconfigRefused", "{field}: {error}");
         let text = error.to_string();
         assert!(text.contains(field) && text.contains(remedy), "{text}");
@@ -375,7 +375,7 @@ fn broken_ones_are_told_what_is_wrong() {
             "contexts[].context.user is invalid: there is no user \"dwd\"",
         ),
     ] {
-        let error = parse_json(&config).unwrap_err();
+        let error = parse_json(&config).err().unwrap();
         assert_eq!(error.reason, "KubeconfigInvalid");
         assert!(error.to_string().contains(says), "expected {says}: {error}");
     }
@@ -414,15 +414,13 @@ fn hostile_documents_are_refused() {
             "more than 262144 bytes",
         ),
     ] {
-        let error = parse(&bytes).unwrap_err().to_string();
+        let error = parse(&bytes).err().unwrap().to_string();
         assert!(error.contains(says), "{error}");
     }
 }
 
 #[test]
 fn secrets_do_not_show() {
-    let access = parse_json(&valid()).unwrap();
-    assert!(!format!("{access:?}").contains(TOKEN));
     for config in [
         with("/users/0/user/token", json!([TOKEN])),
         with("/users/0/user/token", json!(format!("{TOKEN} "))),
@@ -431,16 +429,15 @@ fn secrets_do_not_show() {
         with("/users/0/user/client-key-data", json!(TOKEN)),
         with("/users/0/user/password", json!(TOKEN)),
     ] {
-        let error = parse_json(&config).unwrap_err();
+        let error = parse_json(&config).err().unwrap();
         assert!(!format!("{error} {error:?}").contains(TOKEN), "{error}");
     }
 }
 
 #[test]
 fn names_from_the_document_are_bounded_and_printable() {
-    let error =
-        parse_json(&with("/current-context", json!("\u{1b}[2J\n".repeat(500)))).unwrap_err();
-    let text = error.to_string();
+    let config = with("/current-context", json!("\u{1b}[2J\n".repeat(500)));
+    let text = parse_json(&config).err().unwrap().to_string();
     assert!(
         text.chars().count() <= 300 && !text.chars().any(char::is_control),
         "{text:?}"

@@ -6,16 +6,15 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use crate::support::{Activity, Clock, Failure, Runs, Seed, condition, policy, run};
 use dependency_watchdog::{
     api::{
-        CheckResult, CheckRole, CheckStatus, CheckType, ClusterHealth, ClusterState, FINALIZER,
-        Mode, ProbePolicyStatus, Protection,
+        CheckResult, CheckRole, CheckStatus, CheckType, ClusterState, FINALIZER, Mode, Protection,
     },
     cluster::{Policy, PolicyView},
     observer::View,
     prober::{
-        report::{ClusterReport, Finding, Reporter},
+        report::{ClusterReport, Finding, Left, Reporter},
         verdict::{Assessment, Doubt, Verdict},
     },
-    runtime::watch::Change,
+    runtime::{health::Health, watch::Change},
     util::mono_time::MonoTime,
 };
 use k8s_openapi::{
@@ -31,9 +30,6 @@ const LONG: Duration = Duration::from_secs(120);
 const MOMENT: Duration = Duration::from_millis(5);
 const FINALIZER_WRITE: &str = "PATCH probepolicies/p";
 const SINCE: &str = "2026-01-02T03:04:05Z";
-
-/// What an earlier run has left: ClusterHealths, and statuses of policies.
-type Left = (Vec<ClusterHealth>, BTreeMap<Arc<str>, ProbePolicyStatus>);
 
 /// A writer on a scripted seed with one policy, which somebody else holds as well.
 struct Desk {
@@ -125,8 +121,9 @@ impl Desk {
     }
 }
 
-fn start(seed: &Seed, (clusters, policies): Left) -> (Reporter, CancellationToken) {
-    let (writer, reporter) = Reporter::new(seed.unlimited(), clusters, policies);
+fn start(seed: &Seed, left: Left) -> (Reporter, CancellationToken) {
+    let health = Health::default();
+    let (writer, reporter) = Reporter::new(seed.unlimited(), left, Default::default(), health);
     let stop = CancellationToken::new();
     tokio::spawn(writer.beside(stop.clone().cancelled_owned()));
     (reporter, stop)

@@ -248,7 +248,7 @@ impl World {
             }
         }
         let decider = &operator.decider;
-        if decider.is_over() || operator.ending && !decider.is_writing() {
+        if decider.is_over() || operator.ending && !decider.dependents().is_writing() {
             state.let_go = !operator.ending && decider.dependents().is_looked_at();
             // Its last report, or the removal of the ClusterHealth.
             if !state.away {

@@ -1,6 +1,6 @@
 //! What happens in a simulated shoot, write by write.
 
-use dependency_watchdog::shoot::{Lease, RenewTime};
+use dependency_watchdog::shoot::Lease;
 use fastrand::Rng;
 
 use super::{FaultKind, HORIZON, Joins, MOST_LATENCY, MOST_STRETCH, Scenario, WRITER_PERIOD, name};
@@ -134,7 +134,7 @@ impl<'a> World<'a> {
                 name: (&*name).into(),
                 uid: (*uid).into(),
                 resource_version: state.revision,
-                renew_time: Some(RenewTime::from_micros(stamp * 1_000_000)),
+                renew_time: jiff::Timestamp::from_second(stamp).ok(),
                 stamp: self.scenario.stamps.then_some(stamp),
                 duration_seconds: Some(self.scenario.lease_seconds),
             }
@@ -147,7 +147,7 @@ impl<'a> World<'a> {
                     name: (&*name(node)).into(),
                     uid: (*format!("{node}-{}", written.uid)).into(),
                     resource_version: written.resource_version,
-                    renew_time: Some(RenewTime::from_micros(written.renew_micros)),
+                    renew_time: jiff::Timestamp::from_microsecond(written.renew_micros).ok(),
                     stamp: self.scenario.stamps.then_some(written.stamp),
                     duration_seconds: Some(self.scenario.lease_seconds),
                 })

@@ -28,7 +28,7 @@ pub struct Exposition(pub BTreeMap<String, Family>, Vec<Sample>);
 impl Exposition {
     /// All that a registry shows.
     pub fn of(registry: &Registry) -> Self {
-        let text = metrics::text(registry).unwrap();
+        let text = metrics::text(registry);
         let said = Regex::new("^# (HELP|TYPE) ([a-z0-9_]+) (.*)$").unwrap();
         let mut shown = Self(BTreeMap::new(), Vec::new());
         for line in text.strip_suffix("# EOF\n").unwrap().lines() {

@@ -1,8 +1,6 @@
 //! What a shoot answers: leases and Nodes, read from protobuf as they come, are what their JSON says.
 
-use dependency_watchdog::shoot::{
-    Lease, List, MAX_FIELD_BYTES, MAX_ITEMS, MAX_NAME_BYTES, Node, RenewTime,
-};
+use dependency_watchdog::shoot::{Lease, List, MAX_FIELD_BYTES, MAX_ITEMS, MAX_NAME_BYTES, Node};
 use fake::farm::wire::{Message, wrapped};
 use jiff::Timestamp;
 use proptest::prelude::*;
@@ -116,14 +114,14 @@ fn lease(item: &Value) -> Lease {
             None => Some(None),
         })
         .collect();
-    let renewed = time(text(&spec["renewTime"])).map(Timestamp::as_microsecond);
+    let renewed = time(text(&spec["renewTime"]));
     let duration = spec["leaseDurationSeconds"].as_i64();
     let known = version > Some(0);
     Lease {
         name: text(&meta["name"]).into(),
         uid: uid.map(Into::into).unwrap_or_default(),
         resource_version: version.unwrap_or_default(),
-        renew_time: renewed.filter(|_| known).map(RenewTime::from_micros),
+        renew_time: renewed.filter(|_| known),
         stamp: stamps.and_then(|stamps| stamps.into_iter().min()),
         duration_seconds: duration
             .and_then(|seconds| i32::try_from(seconds).ok())

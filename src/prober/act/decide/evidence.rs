@@ -159,7 +159,8 @@ impl Decider {
         self.evidence.decides = conclusion.decides;
         let within = match verdict {
             Verdict::Outage => Some(Proof::length(conclusion.assessment.period)),
-            Verdict::Healthy => Some(restore_within(&settings)),
+            // A restore needs another healthy verdict by then.
+            Verdict::Healthy => Some(2 * settings.rules.interval + settings.rules.timeout),
             Verdict::Undetermined(_) => None,
         };
         self.evidence.until = within.map(|within| now.mono + within);
@@ -249,9 +250,4 @@ impl Decider {
             self.cut = Some(now.into());
         }
     }
-}
-
-/// A restore needs another healthy verdict within this.
-fn restore_within(settings: &Settings) -> Duration {
-    2 * settings.rules.interval + settings.rules.timeout
 }

@@ -6,7 +6,7 @@ use crate::{
     api::DependentRef,
     cluster::Dependent,
     prober::{
-        scale_error::{DEPENDENT_MISSING, ScaleError},
+        scale_error::ScaleError,
         step::{Aim, Memory, Observed, Step, Write},
     },
 };
@@ -95,8 +95,6 @@ pub enum What {
 /// Why a dependent is not where it should be.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Problem {
-    /// The dependent.
-    pub dependent: DependentRef,
     /// CamelCase, for conditions.
     pub reason: &'static str,
     /// For people: names the dependent and the remedy.
@@ -104,21 +102,15 @@ pub struct Problem {
 }
 
 impl Problem {
-    fn new(reference: &DependentRef, reason: &'static str, message: String) -> Self {
-        Self {
-            dependent: reference.clone(),
-            reason,
-            message,
-        }
-    }
-
     pub(super) fn failed(reference: &DependentRef, error: &ScaleError) -> Self {
-        Self::new(reference, error.reason(), format!("{reference}: {error}"))
+        let (reason, message) = (error.reason(), format!("{reference}: {error}"));
+        Self { reason, message }
     }
 
     pub(super) fn late(reference: &DependentRef, timeout: Duration) -> Self {
         let message = format!("{reference} was not scaled within {timeout:?}");
-        Self::new(reference, "ScalingLate", message)
+        let reason = "ScalingLate";
+        Self { reason, message }
     }
 
     /// The problem of a dependent that was found so and stays unrestored; `memory` is of before.
@@ -129,12 +121,12 @@ impl Problem {
     ) -> Option<Self> {
         let reference = &dependent.reference;
         let Some(found) = found else {
+            let reason = ScaleError::Missing.reason();
             let message = format!(
                 "{reference} was scaled to zero, and has been deleted since, so that it cannot be restored: {}",
                 ScaleError::Missing
             );
-            let problem = Self::new(reference, DEPENDENT_MISSING, message);
-            return (memory.owed && !dependent.optional).then_some(problem);
+            return (memory.owed && !dependent.optional).then_some(Self { reason, message });
         };
         let recorded = found.record.replicas().or(memory.replicas);
         let (reason, why) = match found.ignored {
@@ -150,6 +142,6 @@ impl Problem {
             "{reference} is at 0 replicas and is not restored, since {why}; to have it back: kubectl scale \
              {name} --replicas={replicas} in the cluster's namespace"
         );
-        Some(Self::new(reference, reason, message))
+        Some(Self { reason, message })
     }
 }

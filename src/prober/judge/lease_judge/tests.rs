@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use rstest::rstest;
 
 use super::*;
@@ -9,7 +10,7 @@ use crate::{
         nodes::Exclusion,
         verdict::Doubt,
     },
-    shoot::{Lease, List, Node, RenewTime},
+    shoot::{Lease, List, Node},
 };
 
 fn seconds(moment: MonoTime) -> f64 {
@@ -62,7 +63,7 @@ impl Shoot {
                     _ => "u".into(),
                 },
                 resource_version: *renewed as u64,
-                renew_time: Some(RenewTime::from_micros(renewed * 1_000_000)),
+                renew_time: Timestamp::from_second(*renewed).ok(),
                 stamp: Some(*renewed),
                 duration_seconds: Some(40),
             })

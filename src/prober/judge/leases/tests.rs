@@ -12,7 +12,7 @@ fn lease(revision: u64, stamp: impl Into<Option<i64>>) -> Lease {
         name: "n".into(),
         uid: "u".into(),
         resource_version: revision,
-        renew_time: Some(RenewTime::from_micros(revision as i64)),
+        renew_time: Timestamp::from_microsecond(revision as i64).ok(),
         stamp: stamp.into().map(|second| EPOCH + second),
         duration_seconds: Some(40),
     }

@@ -1,3 +1,4 @@
+use jiff::Timestamp;
 use proptest::prelude::*;
 use rstest::rstest;
 
@@ -5,7 +6,7 @@ use super::{Leases as Beats, *};
 use crate::{
     gardener::Machine,
     prober::nodes::Facts,
-    shoot::{Consistency, Lease, LeaseRead, List, Node, RenewTime},
+    shoot::{Consistency, Lease, LeaseRead, List, Node},
 };
 
 /// When the leases are read, and the server's clock then.
@@ -73,7 +74,7 @@ fn read(leases: impl Iterator<Item = (Option<i64>, i32)>) -> (Beats, Vec<Node>) 
             name: (&*format!("n{index}")).into(),
             uid: "u".into(),
             resource_version: 7,
-            renew_time: renewed.map(|seconds| RenewTime::from_micros(seconds * 1_000_000)),
+            renew_time: renewed.map(|seconds| Timestamp::from_second(seconds).unwrap()),
             stamp: renewed,
             duration_seconds: Some(duration),
         })

@@ -48,7 +48,7 @@ fn pending() -> ClusterReport {
 
 fn troubled() -> ClusterReport {
     ClusterReport {
-        problems: vec![problem("kcm", "ScalingForbidden", "")],
+        problems: vec![problem("ScalingForbidden", "")],
         ..healthy()
     }
 }
@@ -252,8 +252,8 @@ fn findings() {
     Protecting True Outage: 1 clusters are protected: a; not selected any more: a (Active, Outage); each is restored when its leases are fresh
 
     Ready True Suspended: the policy is suspended: no cluster is probed and no dependent is written to; set spec.suspend to false to have it go on
-    Protecting True Outage: 1 clusters are protected: a; not selected any more: a (Active, Outage); none is restored while the policy is suspended and its mode is DryRun: set spec.suspend to false and spec.mode to Enforce
-    Degraded True NotRestored: 1 clusters stay protected: none is restored while the policy is suspended and its mode is DryRun: set spec.suspend to false and spec.mode to Enforce
+    Protecting True Outage: 1 clusters are protected: a; not selected any more: a (Active, Outage); none is restored while the policy is suspended: set spec.suspend to false
+    Degraded True NotRestored: 1 clusters stay protected: none is restored while the policy is suspended: set spec.suspend to false
 
     Ready False Deleting: the policy goes once 2 clusters are let go: a (Active, Outage), b (not looked at yet); each is restored when its leases are fresh; to let go of one by hand, annotate its dependents with dependency-watchdog.gardener.cloud/ignore-scaling=true and scale them: kubectl get clusterhealth <cluster> -o yaml lists them with their replicas
     Reconciling True LettingGo: the policy goes once 2 clusters are let go: a (Active, Outage), b (not looked at yet); each is restored when its leases are fresh; to let go of one by hand, annotate its dependents with dependency-watchdog.gardener.cloud/ignore-scaling=true and scale them: kubectl get clusterhealth <cluster> -o yaml lists them with their replicas

@@ -161,7 +161,7 @@ fn findings() {
         active(skipped("Hibernated")),
         active(skipped("Suspended")),
         ClusterReport {
-            problems: vec![problem("kcm", "ScalingForbidden", "patch is forbidden")],
+            problems: vec![problem("ScalingForbidden", "patch is forbidden")],
             ..outage()
         },
         ClusterReport {
