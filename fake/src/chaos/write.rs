@@ -37,13 +37,11 @@ fn protection(body: &Value) -> String {
 
 /// The conditions that are true.
 fn conditions(body: &Value) -> String {
-    let conditions = body
-        .pointer("/0/value/conditions")
-        .and_then(Value::as_array);
+    let conditions = body.pointer("/0/value/conditions").into_iter();
     let is_true =
         |condition: &&Value| condition.get("status").and_then(Value::as_str) == Some("True");
     let names = conditions
-        .into_iter()
+        .filter_map(Value::as_array)
         .flatten()
         .filter(is_true)
         .filter_map(|condition| condition.get("type")?.as_str());
