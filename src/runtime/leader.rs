@@ -31,6 +31,8 @@ use crate::util::{now::wall, text::clean};
 const JITTER: f64 = 0.2;
 /// Most time to give the Lease back: the process is about to be killed.
 const RELEASE_LIMIT: Duration = Duration::from_secs(5);
+/// The longest name of a host, in characters. The identity is shown and logged wherever the Lease is.
+const MAX_HOST: usize = 253;
 /// Most characters that are shown of the holder of a Lease: anybody may have written it.
 pub(crate) const MAX_HOLDER: usize = 300;
 
@@ -119,7 +121,7 @@ impl Elector {
         Self {
             leases: Api::namespaced(client, namespace),
             name: name.to_owned(),
-            identity: format!("{}_{:016x}", clean(&host, MAX_HOLDER), fastrand::u64(..)),
+            identity: format!("{}_{:016x}", clean(&host, MAX_HOST), fastrand::u64(..)),
             times,
             view: View::new(times.lease),
             until: watch::Sender::new(None),
