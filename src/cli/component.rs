@@ -58,7 +58,7 @@ pub(super) struct Context {
     pub(super) stop: CancellationToken,
 }
 
-/// Runs a component, whose replicas stand for this Lease, until it is told to stop. When the Lease is lost, the work is
+/// Runs a component until it is told to stop. Its replicas stand for this Lease. When the Lease is lost, the work is
 /// dropped, and the next candidacy begins with nothing.
 ///
 /// # Errors

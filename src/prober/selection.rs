@@ -24,7 +24,7 @@ pub(super) struct Selection {
     cluster_changes: Changes<Cluster>,
 }
 
-/// The index, by which whoever reads an object anew compares it.
+/// The index, shared with who reads objects past every cache and compares them with it.
 pub(super) type SharedIndex = Arc<Mutex<Index>>;
 
 impl Selection {

@@ -1,9 +1,8 @@
 //! Lists of objects in Kubernetes' protobuf, item by item as they come.
 //!
-//! Only the field that is coming is in memory, so that many large answers take little; one that nobody asks for takes
-//! nothing. The envelope is strict: another kind, a page instead of the whole, or a list that cannot be ordered is an
-//! error, since a list taken for another would be false evidence; so is one that is not whole.
-//! Items that came before an error are to be dropped.
+//! Only the field that is coming is in memory, so that many large answers take little. A field that nobody asks for is
+//! not kept at all. The envelope is strict, since a list taken for another would be false evidence: another kind, a page,
+//! a list that is cut off, or one that cannot be ordered is an error. Items that came before an error are to be dropped.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use futures::FutureExt as _;

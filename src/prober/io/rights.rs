@@ -23,7 +23,7 @@ use crate::{
 
 /// The only verb that is first needed in an outage: a missing right to read shows immediately.
 const VERB: &str = "patch";
-/// Judgement: the pause before the rights are asked for again. Somebody may be granting one that is missing.
+/// Judgement: the pause between two reviews of a policy, after which a right shows that was granted or withdrawn.
 const AGAIN: Duration = Duration::from_secs(5 * 60);
 
 /// Objects for which a policy needs rights.

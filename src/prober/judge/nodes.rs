@@ -12,7 +12,7 @@ use crate::{
     util::mono_time::MonoTime,
 };
 
-/// Number of zones of a cluster that are told apart, since each takes memory.
+/// Limit on the zones of a cluster that are told apart: each takes memory.
 const MAX_ZONES: usize = 32;
 
 /// Why a lease is not counted.

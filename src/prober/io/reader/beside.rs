@@ -43,7 +43,7 @@ pub(super) struct NodeReads {
 }
 
 impl Task {
-    /// Begins what is due beside the leases. While these prove an outage, no look begins.
+    /// Begins the reads that are due beside the leases; but no look at the state while the leases prove an outage.
     pub(super) fn begin_beside(&mut self, is_proving: bool) {
         let now = Instant::now();
         // A list that is due immediately needs the connection; but all may be, if they take as long as the interval.

@@ -62,7 +62,7 @@ impl Kinds {
                 }
             };
             let known = lookups.get(&kind).filter(stands).cloned();
-            // A task, since nobody may wait for it to the end: its place in the queue would hold up others.
+            // A task: if all who wait for it give up, it would stay in the queue of requests, and hold up others.
             let begin = || {
                 let lookup = look_up(seed.clone(), kind.clone()).boxed().shared();
                 tokio::spawn(lookup.clone());
